@@ -1,0 +1,142 @@
+// What a run is told: one struct per section of the TOML file, the defaults written as initialisers. Every key is
+// described once, in config_keys.cpp; reading, overriding, listing, printing and saving all go through that table. Read
+// once at start-up: load_config -> resolve -> validate; after that a Config is only looked at.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plait {
+
+struct ModelConfig {
+  int64_t vocab_size = 256;
+  int64_t hidden_size = 128;
+  int64_t num_hidden_layers = 4;
+  int64_t num_attention_heads = 4;
+  int64_t num_key_value_heads = 0;  // 0: as many as attention heads
+  int64_t intermediate_size = 512;
+  std::string hidden_act = "silu";
+  bool glu = true;
+  double rms_norm_eps = 1e-5;
+  double rope_theta = 10000;
+  bool tie_word_embeddings = true;
+};
+
+struct MoeConfig {
+  int64_t every = 1;  // 0: dense
+  int64_t num_experts = 8;
+  int64_t num_experts_per_tok = 2;
+  int64_t moe_intermediate_size = 0;  // 0: model.intermediate_size
+  std::string gate = "softmax";
+  std::string normalize = "before";
+  std::optional<double> capacity;  // empty: "none", nothing is dropped
+  int64_t min_capacity = 4;
+  std::string drop = "probs";
+  int64_t group = 0;  // 0: "rank", the tokens one rank gates
+  double aux_coef = 0.01;
+  double z_coef = 0;
+};
+
+struct MeshConfig {
+  int64_t tp = 1;
+  int64_t ep = 1;
+  int64_t esp = 0;      // 0: tp
+  int64_t dp = 0;       // 0: max(1, ep * esp / tp)
+  int64_t threads = 0;  // per rank; 0: cores / ranks, at least 1
+};
+
+struct ScheduleConfig {
+  std::string moe = "sharded";
+};
+
+struct OptimConfig {
+  std::string name = "adamw";
+  double lr = 1e-3;
+  double min_lr = 1e-4;
+  int64_t warmup_steps = 20;
+  double weight_decay = 0.1;
+  std::array<double, 2> betas = {0.9, 0.95};
+  double eps = 1e-8;
+  double clip = 1;  // 0: no clipping
+};
+
+struct TrainConfig {
+  int64_t steps = 100;
+  int64_t batch_size = 16;       // sequences in the world
+  int64_t micro_batch_size = 0;  // sequences per data rank; 0: batch_size / dp
+  int64_t seq_length = 128;
+  int64_t seed = 1;
+  std::string dtype = "float32";
+  int64_t eval_every = 50;  // 0: never
+  int64_t eval_batches = 8;
+  int64_t save_every = 0;  // 0: only at the end
+};
+
+struct DataConfig {
+  std::vector<std::string> path = {"data/shakespeare.txt"};
+  double validation = 0.1;
+};
+
+struct LogConfig {
+  std::string dir = "runs/default";
+  int64_t every = 1;
+  double timeout = 300;  // seconds
+};
+
+struct Config {
+  ModelConfig model;
+  MoeConfig moe;
+  MeshConfig mesh;
+  ScheduleConfig schedule;
+  OptimConfig optim;
+  TrainConfig train;
+  DataConfig data;
+  LogConfig log;
+};
+
+// One line of `plait config`; all texts are ready to print.
+struct KeyInfo {
+  std::string name;  // "section.key"
+  std::string type;
+  std::string default_value;
+  std::string meaning;
+};
+std::vector<KeyInfo> config_keys();
+
+// Reads a file and then overrides ("section.key=value"); an empty path starts from the defaults. Throws InputError, one
+// line, for a key that is unknown, of another type, not among its allowed values, or without effect in the
+// configuration it stands in. REQUIRES nothing of the layout: see validate.
+Config load_config(const std::string& path, std::span<const std::string> overrides = {});
+Config parse_config(std::string_view toml, const std::string& file_name, std::span<const std::string> overrides = {});
+
+// Fills what 0 left to be derived (key/value heads, expert size, esp, dp, micro-batch, threads). Idempotent.
+Config resolve(Config config);
+
+// Refuses a resolved config that no layout of ranks can run; the InputError names the two numbers that do not fit.
+void validate(const Config& config);
+
+// load_config, resolve and validate in one.
+Config ready_config(const std::string& path, std::span<const std::string> overrides = {});
+
+// All keys that have an effect, as TOML that load_config reads back to an equal config (doubles round-trip exactly).
+std::string to_toml(const Config& config);
+
+// The same as a table for people: key, value, meaning.
+std::string config_table(const Config& config);
+
+// ---- derived numbers of a resolved config ----
+int64_t num_ranks(const Config& config);                // tp * dp
+int64_t expert_data_ranks(const Config& config);        // edp = ranks / (ep * esp)
+bool has_experts(const Config& config, int64_t layer);  // is this layer's feed-forward a mixture of experts?
+int64_t num_expert_layers(const Config& config);
+int64_t micro_batches(const Config& config);  // micro-batches a data rank accumulates per step
+int64_t micro_tokens(const Config& config);   // tokens of one micro-batch on one data rank
+int64_t gated_tokens(const Config& config);   // of those, what one rank's gate sees (a tp-th part when sharded)
+int64_t gate_group(const Config& config);     // tokens whose capacity is decided together
+int64_t expert_capacity(const Config& config, int64_t tokens);  // C of a group; REQUIRES moe.capacity to be set
+
+}  // namespace plait
