@@ -24,6 +24,7 @@ struct ModelConfig {
   double rms_norm_eps = 1e-5;
   double rope_theta = 10000;
   bool tie_word_embeddings = true;
+  bool operator==(const ModelConfig&) const = default;
 };
 
 struct MoeConfig {
@@ -39,6 +40,7 @@ struct MoeConfig {
   int64_t group = 0;  // 0: "rank", the tokens one rank gates
   double aux_coef = 0.01;
   double z_coef = 0;
+  bool operator==(const MoeConfig&) const = default;
 };
 
 struct MeshConfig {
@@ -47,10 +49,12 @@ struct MeshConfig {
   int64_t esp = 0;      // 0: tp
   int64_t dp = 0;       // 0: max(1, ep * esp / tp)
   int64_t threads = 0;  // per rank; 0: cores / ranks, at least 1
+  bool operator==(const MeshConfig&) const = default;
 };
 
 struct ScheduleConfig {
   std::string moe = "sharded";
+  bool operator==(const ScheduleConfig&) const = default;
 };
 
 struct OptimConfig {
@@ -62,6 +66,7 @@ struct OptimConfig {
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
   double clip = 1;  // 0: no clipping
+  bool operator==(const OptimConfig&) const = default;
 };
 
 struct TrainConfig {
@@ -74,17 +79,20 @@ struct TrainConfig {
   int64_t eval_every = 50;  // 0: never
   int64_t eval_batches = 8;
   int64_t save_every = 0;  // 0: only at the end
+  bool operator==(const TrainConfig&) const = default;
 };
 
 struct DataConfig {
   std::vector<std::string> path = {"data/shakespeare.txt"};
   double validation = 0.1;
+  bool operator==(const DataConfig&) const = default;
 };
 
 struct LogConfig {
   std::string dir = "runs/default";
   int64_t every = 1;
   double timeout = 300;  // seconds
+  bool operator==(const LogConfig&) const = default;
 };
 
 struct Config {
@@ -96,6 +104,7 @@ struct Config {
   TrainConfig train;
   DataConfig data;
   LogConfig log;
+  bool operator==(const Config&) const = default;
 };
 
 // One line of `plait config`; all texts are ready to print.
@@ -108,8 +117,9 @@ struct KeyInfo {
 std::vector<KeyInfo> config_keys();
 
 // Reads a file and then overrides ("section.key=value"); an empty path starts from the defaults. Throws InputError, one
-// line, for a key that is unknown, of another type, not among its allowed values, or without effect in the
-// configuration it stands in. REQUIRES nothing of the layout: see validate.
+// line, for a key that is unknown, of another type, not among its allowed values, or without effect: a key of the file in
+// the configuration of the file, an override in the one that comes out (so `moe.every=0` makes any file dense).
+// Says nothing of layouts: see validate.
 Config load_config(const std::string& path, std::span<const std::string> overrides = {});
 Config parse_config(std::string_view toml, const std::string& file_name, std::span<const std::string> overrides = {});
 

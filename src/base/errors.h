@@ -10,7 +10,8 @@
 
 namespace plait {
 
-// A config, file or command line that cannot be used. The message says what was read, where, what was expected, what to do.
+// A config, file or command line that cannot be used. The message says what was read, where, what was
+// expected, what to do.
 struct InputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -1,0 +1,255 @@
+#include "base/config_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/json.h"
+#include "base/text.h"
+
+namespace plait {
+namespace {
+
+constexpr int64_t kLargestCount = int64_t{1} << 31;
+
+template <class... Ts>
+struct Cases : Ts... {
+  using Ts::operator()...;
+};
+
+void add_model(std::vector<Key>& keys, ModelConfig& c) {
+  using enum Range;
+  keys.insert(
+      keys.end(),
+      {{"model.vocab_size", &c.vocab_size, kCount, "number of token ids", {}},
+       {"model.hidden_size", &c.hidden_size, kCount, "width of the residual stream", {}},
+       {"model.num_hidden_layers", &c.num_hidden_layers, kCount, "layers, each attention and feed-forward", {}},
+       {"model.num_attention_heads", &c.num_attention_heads, kCount, "query heads", {}},
+       {"model.num_key_value_heads",
+        &c.num_key_value_heads,
+        kCountOrZero,
+        "key and value heads; 0: as query heads",
+        {}},
+       {"model.intermediate_size", &c.intermediate_size, kCount, "width inside a dense feed-forward", {}},
+       {"model.hidden_act", &c.hidden_act, kAny, "activation of the feed-forward", {"silu", "gelu", "relu"}},
+       {"model.glu", &c.glu, kAny, "gated feed-forward: act(gate) * up", {}},
+       {"model.rms_norm_eps", &c.rms_norm_eps, kPositive, "added to the mean square in RMSNorm", {}},
+       {"model.rope_theta", &c.rope_theta, kPositive, "base of the rotary frequencies", {}},
+       {"model.tie_word_embeddings", &c.tie_word_embeddings, kAny, "the head uses the embedding's matrix", {}}});
+}
+
+void add_moe(std::vector<Key>& keys, MoeConfig& c) {
+  using enum Range;
+  keys.insert(
+      keys.end(),
+      {{"moe.every", &c.every, kCountOrZero, "layer l has experts when (l+1) % every == 0; 0: no layer has", {}},
+       {"moe.num_experts", &c.num_experts, kCountOrZero, "experts of a layer; 0: no layer has any", {}},
+       {"moe.num_experts_per_tok", &c.num_experts_per_tok, kCount, "experts that each token goes to", {}},
+       {"moe.moe_intermediate_size",
+        &c.moe_intermediate_size,
+        kCountOrZero,
+        "width inside an expert; 0: model.intermediate_size",
+        {}},
+       {"moe.gate",
+        &c.gate,
+        kAny,
+        "top-k of softmax, or Switch (top-1, weight not renormalised)",
+        {"softmax", "switch"}},
+       {"moe.normalize",
+        &c.normalize,
+        kAny,
+        "renormalise the chosen weights before dropping, after, or never",
+        {"before", "after", "none"}},
+       {"moe.capacity",
+        &c.capacity,
+        kPositive,
+        "rows an expert takes per fair share; none: nothing is dropped",
+        {"none"}},
+       {"moe.min_capacity", &c.min_capacity, kCountOrZero, "an expert takes at least so many rows", {}},
+       {"moe.drop", &c.drop, kAny, "who stays over capacity: the most probable, or the first", {"probs", "position"}},
+       {"moe.group", &c.group, kCountOrZero, "tokens that share a capacity; rank: those that one rank gates", {"rank"}},
+       {"moe.aux_coef", &c.aux_coef, kNotNegative, "weight of the load-balancing loss", {}},
+       {"moe.z_coef", &c.z_coef, kNotNegative, "weight of the gate's z-loss", {}}});
+}
+
+void add_running(std::vector<Key>& keys, Config& c) {
+  using enum Range;
+  keys.insert(keys.end(),
+              {{"mesh.tp", &c.mesh.tp, kCount, "ranks that share every head and feed-forward", {}},
+               {"mesh.ep", &c.mesh.ep, kCount, "ranks that share the list of experts", {}},
+               {"mesh.esp", &c.mesh.esp, kCountOrZero, "ranks that share one expert; 0: as mesh.tp", {}},
+               {"mesh.dp", &c.mesh.dp, kCountOrZero, "ranks that share the batch; 0: max(1, ep * esp / tp)", {}},
+               {"mesh.threads", &c.mesh.threads, kCountOrZero, "threads of a rank; 0: cores / ranks", {}},
+               {"schedule.moe", &c.schedule.moe, kAny, "family of the MoE schedule", {"sharded", "ted", "dtd"}}});
+}
+
+void add_optim(std::vector<Key>& keys, OptimConfig& c) {
+  using enum Range;
+  keys.insert(keys.end(),
+              {{"optim.name", &c.name, kAny, "optimizer", {"adamw", "sgd"}},
+               {"optim.lr", &c.lr, kPositive, "learning rate after the warm-up", {}},
+               {"optim.min_lr", &c.min_lr, kNotNegative, "learning rate at the last step (cosine)", {}},
+               {"optim.warmup_steps", &c.warmup_steps, kCountOrZero, "steps of linear rise", {}},
+               {"optim.weight_decay", &c.weight_decay, kNotNegative, "decoupled decay, of matrices only", {}},
+               {"optim.betas", &c.betas, kFraction, "decay of the two moments", {}},
+               {"optim.eps", &c.eps, kPositive, "added to the root of the second moment", {}},
+               {"optim.clip", &c.clip, kNotNegative, "largest global gradient norm; 0: no clipping", {}}});
+}
+
+void add_train(std::vector<Key>& keys, TrainConfig& c) {
+  using enum Range;
+  keys.insert(keys.end(),
+              {{"train.steps", &c.steps, kCount, "optimizer steps", {}},
+               {"train.batch_size", &c.batch_size, kCount, "sequences of one step, over all ranks", {}},
+               {"train.micro_batch_size",
+                &c.micro_batch_size,
+                kCountOrZero,
+                "sequences a data rank computes at once; 0: batch_size / dp",
+                {}},
+               {"train.seq_length", &c.seq_length, kCount, "positions of a sequence", {}},
+               {"train.seed", &c.seed, kNotNegative, "of initial weights and batches", {}},
+               {"train.dtype", &c.dtype, kAny, "of parameters and computation", {"float32", "float64"}},
+               {"train.eval_every", &c.eval_every, kCountOrZero, "steps between evaluations; 0: never", {}},
+               {"train.eval_batches", &c.eval_batches, kCount, "batches of an evaluation", {}},
+               {"train.save_every", &c.save_every, kCountOrZero, "steps between checkpoints; 0: only at the end", {}}});
+}
+
+void add_files(std::vector<Key>& keys, Config& c) {
+  using enum Range;
+  keys.insert(keys.end(),
+              {{"data.path", &c.data.path, kAny, "text: a file, a folder or a list of files", {}},
+               {"data.validation", &c.data.validation, kFraction, "share at the end that only evaluates", {}},
+               {"log.dir", &c.log.dir, kAny, "folder of metrics, curve, config and checkpoints", {}},
+               {"log.every", &c.log.every, kCount, "steps between printed lines", {}},
+               {"log.timeout", &c.log.timeout, kPositive, "seconds a rank waits for the others", {}}});
+}
+
+bool holds(Range range, double value) {
+  switch (range) {
+    case Range::kAny: return true;
+    case Range::kCount: return value >= 1 && value <= kLargestCount;
+    case Range::kCountOrZero: return value >= 0 && value <= kLargestCount;
+    case Range::kPositive: return value > 0 && std::isfinite(value);
+    case Range::kNotNegative: return value >= 0 && std::isfinite(value);
+    case Range::kFraction: return value >= 0 && value < 1;
+  }
+  return false;
+}
+
+std::string range_text(Range range) {
+  switch (range) {
+    case Range::kAny: return "";
+    case Range::kCount: return " of at least 1";
+    case Range::kCountOrZero:
+    case Range::kNotNegative: return " of at least 0";
+    case Range::kPositive: return " above 0";
+    case Range::kFraction: return " of at least 0 and below 1";
+  }
+  return "";
+}
+
+std::string number_text(double value) {
+  const std::string text = fmt::format("{}", value);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
+
+std::vector<std::string> quoted(const std::vector<std::string>& words) {
+  std::vector<std::string> out;
+  for (const std::string& word : words) out.push_back(json_quoted(word));
+  return out;
+}
+
+std::string or_word(const Key& key, std::string_view between) {
+  return key.words.empty() ? "" : fmt::format("{}{}", between, json_quoted(key.words[0]));
+}
+
+bool has_expert_layers(const Config& c) {
+  return c.moe.every > 0 && c.moe.num_experts > 0 && c.moe.every <= c.model.num_hidden_layers;
+}
+
+}  // namespace
+
+std::vector<Key> keys_of(Config& config) {
+  std::vector<Key> keys;
+  add_model(keys, config.model);
+  add_moe(keys, config.moe);
+  add_running(keys, config);
+  add_optim(keys, config.optim);
+  add_train(keys, config.train);
+  add_files(keys, config);
+  return keys;
+}
+
+std::string type_text(const Key& key) {
+  return std::visit(
+      Cases{[&](int64_t*) { return "integer" + or_word(key, " | "); }, [](double*) -> std::string { return "number"; },
+            [](bool*) -> std::string { return "true | false"; },
+            [&](std::string*) { return key.words.empty() ? "word" : join(quoted(key.words), " | "); },
+            [&](std::optional<double>*) { return "number" + or_word(key, " | "); },
+            [](std::array<double, 2>*) -> std::string { return "[number, number]"; },
+            [](std::vector<std::string>*) -> std::string { return "word | [words]"; }},
+      key.slot);
+}
+
+std::string expected_text(const Key& key) {
+  const std::string range = range_text(key.range);
+  return std::visit(
+      Cases{[&](int64_t*) { return "an integer" + range + or_word(key, " or "); },
+            [&](double*) { return "a number" + range; }, [](bool*) -> std::string { return "true or false"; },
+            [&](std::string*) {
+              return key.words.empty() ? "a word in quotes" : "one of " + join(quoted(key.words), ", ");
+            },
+            [&](std::optional<double>*) { return "a number" + range + or_word(key, " or "); },
+            [&](std::array<double, 2>*) { return "two numbers" + range + " in brackets"; },
+            [](std::vector<std::string>*) -> std::string { return "a word in quotes, or several in brackets"; }},
+      key.slot);
+}
+
+std::string value_text(const Key& key) {
+  return std::visit(
+      Cases{
+          [&](int64_t* v) { return *v == 0 && !key.words.empty() ? json_quoted(key.words[0]) : std::to_string(*v); },
+          [](double* v) { return number_text(*v); }, [](bool* v) -> std::string { return *v ? "true" : "false"; },
+          [](std::string* v) { return json_quoted(*v); },
+          [&](std::optional<double>* v) { return *v ? number_text(**v) : json_quoted(key.words[0]); },
+          [](std::array<double, 2>* v) { return fmt::format("[{}, {}]", number_text((*v)[0]), number_text((*v)[1])); },
+          [](std::vector<std::string>* v) {
+            return v->size() == 1 ? json_quoted((*v)[0]) : "[" + join(quoted(*v), ", ") + "]";
+          }},
+      key.slot);
+}
+
+bool in_range(const Key& key) {
+  return std::visit(
+      Cases{[&](int64_t* v) { return holds(key.range, static_cast<double>(*v)); },
+            [&](double* v) { return holds(key.range, *v); }, [](bool*) { return true; },
+            [&](std::string* v) {
+              return key.words.empty() ? !v->empty() : std::ranges::find(key.words, *v) != key.words.end();
+            },
+            [&](std::optional<double>* v) { return !*v || holds(key.range, **v); },
+            [&](std::array<double, 2>* v) { return holds(key.range, (*v)[0]) && holds(key.range, (*v)[1]); },
+            [](std::vector<std::string>* v) { return !v->empty() && std::ranges::none_of(*v, &std::string::empty); }},
+      key.slot);
+}
+
+std::string no_effect(const Config& c, std::string_view name) {
+  const bool experts = has_expert_layers(c);
+  const auto is_any = [&](auto... names) { return ((name == names) || ...); };
+  if (!experts && !is_any("moe.every", "moe.num_experts") &&
+      (name.starts_with("moe.") || is_any("mesh.ep", "mesh.esp")))
+    return fmt::format("no layer has experts (moe.every = {}, moe.num_experts = {}, model.num_hidden_layers = {})",
+                       c.moe.every, c.moe.num_experts, c.model.num_hidden_layers);
+  if (name == "moe.num_experts" && c.moe.every == 0) return "no layer has experts (moe.every = 0)";
+  if (is_any("moe.min_capacity", "moe.drop", "moe.group") && !c.moe.capacity)
+    return "nothing is dropped (moe.capacity = \"none\")";
+  if (name == "moe.normalize" && c.moe.gate == "switch")
+    return "the Switch gate never renormalises (moe.gate = \"switch\")";
+  if (name == "model.intermediate_size" && experts && c.moe.every == 1 && c.moe.moe_intermediate_size > 0)
+    return "every layer has experts, whose width is moe.moe_intermediate_size";
+  if (is_any("optim.betas", "optim.eps") && c.optim.name == "sgd") return "sgd keeps no moments (optim.name = \"sgd\")";
+  if (name == "train.eval_batches" && c.train.eval_every == 0) return "nothing is evaluated (train.eval_every = 0)";
+  return "";
+}
+
+}  // namespace plait

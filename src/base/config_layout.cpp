@@ -1,0 +1,152 @@
+// What follows from a config: derived defaults, derived numbers, and the layouts that no set of ranks can hold.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <thread>
+
+#include "base/config.h"
+#include "base/config_keys.h"
+#include "base/errors.h"
+
+namespace plait {
+namespace {
+
+struct Named {
+  std::string name;
+  int64_t value;
+  std::string text() const { return fmt::format("{} = {}", name, value); }
+};
+
+void must_divide(const Named& part, const Named& whole) {
+  if (whole.value % part.value != 0) input_error("{} is not divisible by {}", whole.text(), part.text());
+}
+
+void check_ranges(Config config) {
+  for (const Key& key : keys_of(config)) {
+    if (!in_range(key)) input_error("{} = {}, expected {}", key.name, value_text(key), expected_text(key));
+  }
+}
+
+void check_model(const Config& c) {
+  const Named heads{"model.num_attention_heads", c.model.num_attention_heads};
+  const Named kv_heads{"model.num_key_value_heads", c.model.num_key_value_heads};
+  const Named hidden{"model.hidden_size", c.model.hidden_size};
+  const Named tp{"mesh.tp", c.mesh.tp};
+  must_divide(heads, hidden);
+  const int64_t head_size = hidden.value / heads.value;
+  if (head_size % 2 != 0)
+    input_error("{} over {} gives heads of size {}; rotary positions need an even size", hidden.text(), heads.text(),
+                head_size);
+  must_divide(kv_heads, heads);
+  must_divide(tp, heads);
+  if (kv_heads.value < tp.value)
+    input_error("{} is fewer than {}: each of those ranks needs a key/value head", kv_heads.text(), tp.text());
+  must_divide(tp, kv_heads);
+  must_divide(tp, {"model.vocab_size", c.model.vocab_size});
+  if (num_expert_layers(c) < c.model.num_hidden_layers)
+    must_divide(tp, {"model.intermediate_size", c.model.intermediate_size});
+}
+
+// The ranks are cut twice, as dp x tp and as edp x ep x esp; the cuts must nest.
+void check_mesh(const Config& c) {
+  const Named ranks{"mesh.tp x mesh.dp", num_ranks(c)};
+  const Named expert_ranks{"mesh.ep x mesh.esp", c.mesh.ep * c.mesh.esp};
+  must_divide(expert_ranks, ranks);
+  std::vector<Named> cuts = {{"mesh.tp", c.mesh.tp}, {"mesh.esp", c.mesh.esp}, expert_ranks, ranks};
+  std::ranges::stable_sort(cuts, {}, &Named::value);
+  for (size_t i = 1; i < cuts.size(); ++i) must_divide(cuts[i - 1], cuts[i]);
+}
+
+void check_batch(const Config& c) {
+  must_divide({"train.micro_batch_size x mesh.dp", c.train.micro_batch_size * c.mesh.dp},
+              {"train.batch_size", c.train.batch_size});
+  must_divide({"mesh.tp", c.mesh.tp}, {"train.micro_batch_size x train.seq_length", micro_tokens(c)});
+  if (c.optim.min_lr > c.optim.lr) input_error("optim.min_lr = {} is above optim.lr = {}", c.optim.min_lr, c.optim.lr);
+  if (c.train.eval_every > 0 && c.data.validation == 0)
+    input_error("train.eval_every = {} needs text to evaluate on, but data.validation = 0", c.train.eval_every);
+}
+
+void check_capacity(const Config& c) {
+  const Named group{"moe.group", gate_group(c)};
+  must_divide(group, {"the tokens that one rank gates", gated_tokens(c)});
+  const int64_t most = 8 * group.value;
+  const double room = *c.moe.capacity * static_cast<double>(group.value * c.moe.num_experts_per_tok) /
+                      static_cast<double>(c.moe.num_experts);
+  if (room > static_cast<double>(most))
+    input_error(
+        "moe.capacity = {} gives each expert room for {:.0f} rows, more than 8 times the {} tokens of its group",
+        *c.moe.capacity, std::ceil(room), group.value);
+  if (c.moe.min_capacity > most)
+    input_error("moe.min_capacity = {} is more than 8 times the {} tokens of its group", c.moe.min_capacity,
+                group.value);
+}
+
+void check_experts(const Config& c) {
+  const Named experts{"moe.num_experts", c.moe.num_experts};
+  const Named chosen{"moe.num_experts_per_tok", c.moe.num_experts_per_tok};
+  must_divide({"mesh.ep", c.mesh.ep}, experts);
+  must_divide({"mesh.esp", c.mesh.esp}, {"moe.moe_intermediate_size", c.moe.moe_intermediate_size});
+  if (chosen.value > experts.value) input_error("{} is more than {}", chosen.text(), experts.text());
+  if (c.moe.gate == "switch" && chosen.value != 1)
+    input_error("{}, but moe.gate = \"switch\" chooses exactly 1: set it to 1", chosen.text());
+  if (c.schedule.moe != "sharded" && c.mesh.tp != c.mesh.esp)
+    input_error("schedule.moe = \"{}\" needs mesh.esp = mesh.tp, but mesh.esp = {} and mesh.tp = {}", c.schedule.moe,
+                c.mesh.esp, c.mesh.tp);
+  if (c.moe.capacity) check_capacity(c);
+}
+
+}  // namespace
+
+Config resolve(Config c) {
+  check_ranges(c);
+  const auto fill = [](int64_t& field, int64_t value) { field = field == 0 ? std::max<int64_t>(1, value) : field; };
+  fill(c.model.num_key_value_heads, c.model.num_attention_heads);
+  fill(c.moe.moe_intermediate_size, c.model.intermediate_size);
+  fill(c.mesh.esp, num_expert_layers(c) > 0 ? c.mesh.tp : 1);
+  fill(c.mesh.dp, c.mesh.ep * c.mesh.esp / c.mesh.tp);
+  fill(c.train.micro_batch_size, c.train.batch_size / c.mesh.dp);
+  fill(c.mesh.threads, std::thread::hardware_concurrency() / num_ranks(c));
+  return c;
+}
+
+void validate(const Config& config) {
+  check_ranges(config);
+  expects(config.mesh.esp > 0 && config.mesh.dp > 0 && config.train.micro_batch_size > 0, "validate: resolve first");
+  check_model(config);
+  check_mesh(config);
+  if (num_expert_layers(config) > 0) check_experts(config);
+  check_batch(config);
+}
+
+int64_t num_ranks(const Config& c) { return c.mesh.tp * c.mesh.dp; }
+
+int64_t expert_data_ranks(const Config& c) { return num_ranks(c) / (c.mesh.ep * c.mesh.esp); }
+
+bool has_experts(const Config& c, int64_t layer) {
+  return c.moe.every > 0 && c.moe.num_experts > 0 && (layer + 1) % c.moe.every == 0;
+}
+
+int64_t num_expert_layers(const Config& c) {
+  return c.moe.every > 0 && c.moe.num_experts > 0 ? c.model.num_hidden_layers / c.moe.every : 0;
+}
+
+int64_t micro_batches(const Config& c) { return c.train.batch_size / (c.train.micro_batch_size * c.mesh.dp); }
+
+int64_t micro_tokens(const Config& c) { return c.train.micro_batch_size * c.train.seq_length; }
+
+int64_t gated_tokens(const Config& c) {
+  return c.schedule.moe == "sharded" ? micro_tokens(c) / c.mesh.tp : micro_tokens(c);
+}
+
+int64_t gate_group(const Config& c) { return c.moe.group > 0 ? c.moe.group : gated_tokens(c); }
+
+int64_t expert_capacity(const Config& c, int64_t tokens) {
+  expects(c.moe.capacity.has_value(), "expert_capacity: nothing is dropped in this config");
+  const double fair = static_cast<double>(tokens * c.moe.num_experts_per_tok) / static_cast<double>(c.moe.num_experts);
+  const double room = std::ceil(fair * *c.moe.capacity * (1 - 1e-12));  // 10 x 1.1 is 11, whatever its last bit
+  return std::max(static_cast<int64_t>(room), c.moe.min_capacity);
+}
+
+}  // namespace plait

@@ -1,0 +1,46 @@
+#include "base/units.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <span>
+#include <string_view>
+
+namespace plait {
+namespace {
+
+// Three significant digits without an exponent: 1.23, 12.3, 123.
+std::string three_digits(double value) {
+  const double size = std::abs(value);
+  if (size >= 99.95) return fmt::format("{:.0f}", value);
+  return size >= 9.995 ? fmt::format("{:.1f}", value) : fmt::format("{:.2f}", value);
+}
+
+std::string scaled(double value, double step, std::span<const std::string_view> units) {
+  size_t unit = 0;
+  while (std::abs(value) >= step * 0.9995 && unit + 1 < units.size()) value /= step, ++unit;
+  const bool whole = unit == 0 && value == std::floor(value);
+  return (whole ? fmt::format("{:.0f}", value) : three_digits(value)) + std::string(units[unit]);
+}
+
+constexpr std::string_view kCounts[] = {"", "k", "M", "G", "T", "P"};
+constexpr std::string_view kBytes[] = {" B", " KiB", " MiB", " GiB", " TiB", " PiB"};
+constexpr std::string_view kShortTimes[] = {" ns", " us", " ms", " s"};
+
+}  // namespace
+
+std::string human_count(double count) { return scaled(count, 1000, kCounts); }
+
+std::string human_bytes(double bytes) { return scaled(bytes, 1024, kBytes); }
+
+std::string human_seconds(double seconds) {
+  if (!std::isfinite(seconds)) return "?";
+  if (seconds == 0) return "0 s";
+  if (std::abs(seconds) < 99.95) return scaled(seconds * 1e9, 1000, kShortTimes);
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  const int64_t minutes = (whole + 30) / 60;
+  return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
+}
+
+}  // namespace plait

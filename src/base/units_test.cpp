@@ -1,0 +1,38 @@
+#include "base/units.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace plait {
+namespace {
+
+TEST(Units, counts_keep_three_digits) {
+  EXPECT_EQ(human_count(0), "0");
+  EXPECT_EQ(human_count(950), "950");
+  EXPECT_EQ(human_count(1234), "1.23k");
+  EXPECT_EQ(human_count(12345), "12.3k");
+  EXPECT_EQ(human_count(999700), "1.00M");
+  EXPECT_EQ(human_count(6.7e9), "6.70G");
+  EXPECT_EQ(human_count(2.5), "2.50");
+}
+
+TEST(Units, bytes_are_powers_of_1024) {
+  EXPECT_EQ(human_bytes(1023), "1023 B");
+  EXPECT_EQ(human_bytes(1000), "1000 B");
+  EXPECT_EQ(human_bytes(1536), "1.50 KiB");
+  EXPECT_EQ(human_bytes(3.0 * (1 << 30)), "3.00 GiB");
+}
+
+TEST(Units, seconds_change_their_unit) {
+  EXPECT_EQ(human_seconds(0), "0 s");
+  EXPECT_EQ(human_seconds(3.2e-6), "3.20 us");
+  EXPECT_EQ(human_seconds(0.85), "850 ms");
+  EXPECT_EQ(human_seconds(12.34), "12.3 s");
+  EXPECT_EQ(human_seconds(200), "3 min 20 s");
+  EXPECT_EQ(human_seconds(7500), "2 h 05 min");
+  EXPECT_EQ(human_seconds(NAN), "?");
+}
+
+}  // namespace
+}  // namespace plait
