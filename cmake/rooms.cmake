@@ -7,7 +7,7 @@ set_property(GLOBAL PROPERTY PLAIT_ROOMS "")
 
 function(plait_flags target)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/src)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-unused-parameter -march=native)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-unused-parameter -Wno-restrict -march=native)
   if(PLAIT_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=${PLAIT_SANITIZE} -fno-omit-frame-pointer)
     target_link_options(${target} PUBLIC -fsanitize=${PLAIT_SANITIZE})
