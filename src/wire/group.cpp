@@ -1,0 +1,65 @@
+#include "wire/group.h"
+
+#include <cstring>
+
+#include "base/errors.h"
+#include "wire/contracts.h"
+
+namespace plait::wire {
+namespace {
+
+class Alone final : public Group {
+ public:
+  explicit Alone(int world_rank) : ranks_{world_rank} {}
+
+  int rank() const override { return 0; }
+  const std::vector<int>& ranks() const override { return ranks_; }
+
+  void all_reduce(std::span<const at::Tensor> values) override { check_all_reduce(values); }
+
+  void all_gather(const at::Tensor& in, const at::Tensor& out) override {
+    check_all_gather(in, out, 1);
+    copy(in, out);
+  }
+
+  void reduce_scatter(const at::Tensor& in, const at::Tensor& out) override {
+    check_reduce_scatter(in, out, 1);
+    copy(in, out);
+  }
+
+  void all_to_all(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> send_rows,
+                  std::span<const int64_t> receive_rows) override {
+    expects(send_rows.size() == 1 && receive_rows.size() == 1, "all_to_all: one count per member");
+    check_all_to_all(in, out, send_rows, receive_rows);
+    expects(send_rows[0] == receive_rows[0], "all_to_all: a group of one receives what it sends");
+    copy(in, out);
+  }
+
+  void broadcast(const at::Tensor& value, int root) override { check_broadcast(value, root, 1); }
+  void barrier() override {}
+
+ private:
+  static void copy(const at::Tensor& in, const at::Tensor& out) {
+    if (in.numel() > 0 && in.data_ptr() != out.data_ptr()) std::memcpy(out.data_ptr(), in.data_ptr(), in.nbytes());
+  }
+
+  std::vector<int> ranks_;
+};
+
+}  // namespace
+
+std::string_view name_of(Collective kind) {
+  switch (kind) {
+    case Collective::all_reduce: return "all_reduce";
+    case Collective::all_gather: return "all_gather";
+    case Collective::reduce_scatter: return "reduce_scatter";
+    case Collective::all_to_all: return "all_to_all";
+    case Collective::broadcast: return "broadcast";
+    case Collective::barrier: return "barrier";
+  }
+  return "?";
+}
+
+std::shared_ptr<Group> alone(int world_rank) { return std::make_shared<Alone>(world_rank); }
+
+}  // namespace plait::wire

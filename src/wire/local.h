@@ -1,0 +1,55 @@
+// The wire between ranks that are threads of one process: collectives over shared memory, members copy and sum directly
+// from each other's buffers. Works with more ranks than cores: a waiting rank soon sleeps.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "wire/group.h"
+#include "wire/meeting.h"
+
+namespace plait::wire {
+
+struct LocalOptions {
+  int ranks = 1;
+  Seconds timeout{300};                       // of every wait
+  int threads = 1;                            // compute threads of a rank; more ranks * threads than cores: no spinning
+  std::function<std::string(int)> name = {};  // "rank 3 (tp 1, dp 1, ep 1)"; "rank 3" when absent
+};
+
+class LocalWorld final : public World {
+ public:
+  explicit LocalWorld(LocalOptions options);
+
+  int size() const override { return options_.ranks; }
+
+  // Called by each member, from its own thread. REQUIRES: members are distinct ranks of the world, `rank` among them.
+  // The world must outlive its groups.
+  std::shared_ptr<Group> group(int rank, std::vector<int> members) override;
+
+  // Ends all waits of all groups with Abandoned. Any thread.
+  void fail();
+
+  std::string name(int rank) const;
+
+ private:
+  struct Key {
+    std::vector<int> members;
+    int copy;  // 0 for the first group of these members, 1 for the second, ...
+    auto operator<=>(const Key&) const = default;
+  };
+
+  std::shared_ptr<Meeting> meeting(const Key& key);
+  std::string waiting(int rank) const;
+
+  LocalOptions options_;
+  mutable std::mutex mutex_;  // over what follows; never held while a member waits or copies
+  std::map<Key, std::shared_ptr<Meeting>> meetings_;
+  std::vector<std::map<std::vector<int>, int>> copies_;  // per rank: how many groups of these members it has built
+  bool failed_ = false;
+};
+
+}  // namespace plait::wire
