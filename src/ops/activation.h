@@ -1,0 +1,16 @@
+// Element-wise non-linearities of the feed-forward blocks and experts, plain and gated. Leading dims fold into R.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace plait::ops {
+
+enum class Act { silu, gelu, relu };  // gelu with the error function; in float32 erf is within 1e-6
+
+// y = act(x[:, 0, :]) * x[:, 1, :]: U = 2 holds gate and up.
+void glu(Act act, const at::Tensor& x_RUF, const at::Tensor& y_RF);
+void glu_grad(Act act, const at::Tensor& x_RUF, const at::Tensor& dy_RF, const at::Tensor& dx_RUF);
+
+void activate(Act act, const at::Tensor& x, const at::Tensor& y);
+void activate_grad(Act act, const at::Tensor& x, const at::Tensor& dy, const at::Tensor& dx);
+
+}  // namespace plait::ops

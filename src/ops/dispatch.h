@@ -1,0 +1,44 @@
+// Tokens to routed rows and back. `row_TK` says where each of a token's K routes lies in the local buffer of R rows,
+// -1 for a route that is not there. encode, decode and pair are the three partial derivatives of one form,
+// sum of weight[t,k] * <x[t], rows[row[t,k]]>, so each is the gradient of the others.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace plait::ops {
+
+struct Placed {
+  at::Tensor idx_TK, slot_TK;  // of gate.h; a route counts when both are >= 0
+};
+
+struct RowCounts {
+  at::Tensor table;   // int64 [experts, cells]: routes per cell
+  at::Tensor row_TK;  // int64
+};
+
+// Rows as they come, without padding: the T tokens are `cells` equal blocks in order, and the rows are sorted by
+// (expert, cell, token, k). Experts and cells are the sizes of the table.
+void count_rows(const Placed& routes, const RowCounts& out);
+
+struct PaddedShape {
+  int64_t groups, experts, capacity;
+};
+
+// Rows of a padded buffer [experts, groups, capacity]: every route has a place of its own, at its slot.
+void place_rows(const Placed& routes, const PaddedShape& shape, const at::Tensor& row_TK);
+
+// out[row[t,k]] = x[t]; rows that no route fills are zero.
+void encode(const at::Tensor& x_TD, const at::Tensor& row_TK, const at::Tensor& out_RD);
+// out[row[t,k]] = weight[t,k] * x[t]
+void encode_weighted(const at::Tensor& x_TD, const at::Tensor& weight_TK, const at::Tensor& row_TK,
+                     const at::Tensor& out_RD);
+
+// y[t] = sum over k of rows[row[t,k]]
+void decode(const at::Tensor& rows_RD, const at::Tensor& row_TK, const at::Tensor& y_TD);
+// y[t] = sum over k of weight[t,k] * rows[row[t,k]]
+void decode_weighted(const at::Tensor& rows_RD, const at::Tensor& weight_TK, const at::Tensor& row_TK,
+                     const at::Tensor& y_TD);
+
+// dw[t,k] = <x[t], rows[row[t,k]]>, 0 without a route.
+void pair(const at::Tensor& x_TD, const at::Tensor& rows_RD, const at::Tensor& row_TK, const at::Tensor& dw_TK);
+
+}  // namespace plait::ops

@@ -1,0 +1,74 @@
+// The gate of an MoE layer: which experts a token goes to, with what weight, and who is dropped when an expert is full.
+// Ties go to the lower expert. Padding tokens (mask 0) take no part: index -1, slot -1, weight 0, no statistic.
+// Weights, indices and slots are [T, K]; a dropped route keeps its expert, with slot -1 and weight 0.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <stdexcept>
+
+namespace plait::ops {
+
+// A real token whose logits are not finite; the message names the token.
+struct GateFault : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+enum class Gate {
+  softmax,      // the K most probable experts
+  switch_top1,  // the most probable expert, weighted by its own probability (K = 1)
+};
+
+// A softmax gate's weights: divided by their sum over the chosen experts, over the chosen that were kept, or not.
+enum class Normalize { before, after, none };
+
+// What a full expert keeps: everything (no capacity), its most probable routes, or the first tokens that came.
+enum class Drop { none, probs, position };
+
+struct RouteOptions {
+  Gate gate = Gate::softmax;
+  Normalize normalize = Normalize::after;
+  Drop drop = Drop::none;
+  int64_t top_k = 2;
+  int64_t capacity = 0;  // routes an expert takes from one group; unused without drops
+  int64_t group = 0;     // tokens that share a capacity; divides T
+};
+
+// weight_TK has the logits' element type; idx and slot are int64. slot: place among the kept routes of the same expert
+// and group, in token order. Throws GateFault.
+struct Routes {
+  at::Tensor weight_TK, idx_TK, slot_TK;
+};
+
+// mask_T is int64, 1 for a real token; an undefined mask means all are real.
+void route(const at::Tensor& logits_TE, const at::Tensor& mask_T, const RouteOptions& options, const Routes& out);
+
+struct RouteGrad {
+  at::Tensor logits_TE, idx_TK, slot_TK, dweight_TK;
+};
+
+// The gradient with the choice held fixed, through the softmax and the normalisation.
+void route_grad(const RouteGrad& grad, const RouteOptions& options, const at::Tensor& dlogits_TE);
+
+// psum[e] = sum over real tokens of the probability of e; zsum[] = sum of logsumexp(logits)^2.
+struct GateStats {
+  at::Tensor psum_E, zsum;
+};
+
+void gate_stats(const at::Tensor& logits_TE, const at::Tensor& mask_T, const GateStats& out);
+
+// `grad` holds dpsum_E and dzsum.
+void gate_stats_grad(const at::Tensor& logits_TE, const at::Tensor& mask_T, const GateStats& grad,
+                     const at::Tensor& dlogits_TE);
+
+// load[e]: routes that chose e, before dropping. In the element type of load_E.
+void expert_load(const at::Tensor& idx_TK, const at::Tensor& load_E);
+
+struct CapacityOptions {
+  double factor = 1.0;
+  int64_t min_capacity = 4;
+};
+
+// max(ceil(tokens / experts * factor * k), min_capacity); top-1 counts k = 1.
+int64_t capacity(int64_t tokens, int64_t experts, int64_t top_k, const CapacityOptions& options);
+
+}  // namespace plait::ops

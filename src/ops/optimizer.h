@@ -1,0 +1,38 @@
+// What a step does to parameters, in place and in one pass, and the sums it needs. Element-wise kernels give the same
+// bits however a parameter is cut into pieces.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace plait::ops {
+
+// Decoupled weight decay (Loshchilov and Hutter 2019), with bias correction; `step` counts from 1.
+struct AdamW {
+  double lr;
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
+  double weight_decay = 0;
+  int64_t step;
+};
+
+struct Moments {
+  at::Tensor m, v;
+};
+
+// grad_scale[] multiplies the gradient first (the clip factor). param and moments are updated, grad is only read.
+void adamw(const AdamW& args, const at::Tensor& grad_scale, const at::Tensor& param, const at::Tensor& grad,
+           const Moments& moments);
+
+struct Sgd {
+  double lr;
+  double weight_decay = 0;  // param -= lr * (scaled grad + weight_decay * param)
+};
+
+void sgd(const Sgd& args, const at::Tensor& grad_scale, const at::Tensor& param, const at::Tensor& grad);
+
+// out[] (float64) = sum of x^2, added in float64 over blocks of fixed size.
+void sum_squares(const at::Tensor& x, const at::Tensor& out);
+
+void add(const at::Tensor& a, const at::Tensor& b, const at::Tensor& out);
+void accumulate(const at::Tensor& out, const at::Tensor& x);  // out += x
+void scale(const at::Tensor& x, double factor, const at::Tensor& out);
+
+}  // namespace plait::ops
