@@ -1,14 +1,40 @@
-# LibTorch, with three adjustments: Debian's fmt before the one torch ships (a file that sees both fails to link),
-# one slim precompiled header for all rooms that compute, and OpenMP for parallel_for in our own code.
-find_package(Torch REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
-set(PLAIT_FIRST ${CMAKE_BINARY_DIR}/first)
-file(MAKE_DIRECTORY ${PLAIT_FIRST})
+# LibTorch as one target, torch::cpu. Not find_package(Torch): that asks for a whole CUDA toolkit whenever the libraries
+# were built with CUDA, and links more than we call. Looked for in PLAIT_TORCH_DIR, in the folder that `./plait setup`
+# wrote to .plait/torch_dir, and where CMAKE_PREFIX_PATH points.
+set(PLAIT_TORCH_DIR "" CACHE PATH "folder that holds LibTorch's include/ and lib/")
+set(torch_hint ${PLAIT_TORCH_DIR})
+if(NOT torch_hint AND EXISTS ${CMAKE_SOURCE_DIR}/.plait/torch_dir)
+  file(STRINGS ${CMAKE_SOURCE_DIR}/.plait/torch_dir torch_hint LIMIT_COUNT 1)
+endif()
+unset(torch_include CACHE)
+find_path(torch_include ATen/core/Tensor.h HINTS ${torch_hint}/include)
+if(NOT torch_include)
+  message(FATAL_ERROR "LibTorch not found: run ./plait setup, or set PLAIT_TORCH_DIR to a folder with its include/ and lib/")
+endif()
+get_filename_component(torch_dir ${torch_include} DIRECTORY)
+message(STATUS "LibTorch: ${torch_dir}")
+
+add_library(torch::cpu INTERFACE IMPORTED)
+target_include_directories(torch::cpu INTERFACE ${torch_include} ${torch_include}/torch/csrc/api/include)
+target_link_libraries(torch::cpu INTERFACE ${torch_dir}/lib/libtorch_cpu.so ${torch_dir}/lib/libc10.so Threads::Threads)
+
+# One OpenMP runtime in the process: LibTorch's own where it ships one (two would each keep a pool of threads).
+target_compile_options(torch::cpu INTERFACE -fopenmp)
+file(GLOB torch_openmp ${torch_dir}/lib/libgomp*.so* ${torch_dir}/../torch.libs/libgomp*.so*)
+if(torch_openmp)
+  list(GET torch_openmp 0 torch_openmp)
+  target_link_libraries(torch::cpu INTERFACE ${torch_openmp})
+else()
+  target_link_options(torch::cpu INTERFACE -fopenmp)
+endif()
+
+# Debian's fmt goes before the one that torch ships: a file that saw both would not link.
+set(fmt_first ${CMAKE_BINARY_DIR}/first)
 get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
-file(CREATE_LINK ${fmt_include}/fmt ${PLAIT_FIRST}/fmt SYMBOLIC)
+file(MAKE_DIRECTORY ${fmt_first})
+file(CREATE_LINK ${fmt_include}/fmt ${fmt_first}/fmt SYMBOLIC)
 
 function(plait_torch target)
-  target_include_directories(${target} BEFORE PUBLIC ${PLAIT_FIRST})
-  target_link_libraries(${target} PUBLIC ${TORCH_LIBRARIES} OpenMP::OpenMP_CXX)
-  target_compile_options(${target} PRIVATE -fopenmp)
+  target_include_directories(${target} BEFORE PUBLIC ${fmt_first})
+  target_link_libraries(${target} PUBLIC torch::cpu)
 endfunction()

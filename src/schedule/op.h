@@ -1,0 +1,381 @@
+// The ops of a schedule: small structs with exactly their own fields, in one variant. Only Move communicates.
+// `fields` names the fields once, for print, parse and comparison. Operands and results, with their dims, stand beside
+// each op: T tokens, D width, K routes of a token, E experts, R rows = [E, g.., C] (jagged) or [E, g.., W, C] (padded).
+#pragma once
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "schedule/choices.h"
+#include "schedule/type.h"
+
+namespace plait {
+
+// One atom of a move.
+struct Leg {
+  Atom atom = 0;
+  Place from, to;
+  bool operator==(const Leg&) const = default;
+  auto operator<=>(const Leg&) const = default;
+};
+using Legs = std::vector<Leg>;
+
+// (x..) -> (y..): the identity on the global array; several values with the same legs travel in one message.
+// Lowered over rows: (x, table as x is held, table as y is held) -> y.
+struct Move {
+  static constexpr const char* kName = "move";
+  Legs legs;
+  static void fields(auto& self, auto&& f) { f("legs", self.legs); }
+  bool operator==(const Move&) const = default;
+};
+
+// (a, b) [, table] -> the sum over the labels that `out` has not. Lowered to one (batched, grouped) matrix product.
+struct Einsum {
+  static constexpr const char* kName = "einsum";
+  std::vector<std::string> out;
+  static void fields(auto& self, auto&& f) { f("out", self.out); }
+  bool operator==(const Einsum&) const = default;
+};
+
+// (x..) -> their sum; all of one type.
+struct Add {
+  static constexpr const char* kName = "add";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const Add&) const = default;
+};
+
+struct Scale {
+  static constexpr const char* kName = "scale";
+  double factor = 1;
+  static void fields(auto& self, auto&& f) { f("factor", self.factor); }
+  bool operator==(const Scale&) const = default;
+};
+
+// x -> its `parts` chunks along dim.
+struct Split {
+  static constexpr const char* kName = "split";
+  std::string dim, id;
+  int parts = 1;
+  static void fields(auto& self, auto&& f) { f("dim", self.dim), f("id", self.id), f("parts", self.parts); }
+  bool operator==(const Split&) const = default;
+};
+
+struct Concat {
+  static constexpr const char* kName = "concat";
+  std::string dim, id;
+  static void fields(auto& self, auto&& f) { f("dim", self.dim), f("id", self.id); }
+  bool operator==(const Concat&) const = default;
+};
+
+// x[T, ..] -> [B, S, ..] with T = B * S; the stack stays on the major dim.
+struct Unflatten {
+  static constexpr const char* kName = "unflatten";
+  std::string dim, major, minor;
+  int64_t minor_size = 1;
+  static void fields(auto& self, auto&& f) {
+    f("dim", self.dim), f("major", self.major), f("minor", self.minor), f("minor_size", self.minor_size);
+  }
+  bool operator==(const Unflatten&) const = default;
+};
+
+struct Flatten {
+  static constexpr const char* kName = "flatten";
+  std::string dim, major, minor;
+  static void fields(auto& self, auto&& f) { f("dim", self.dim), f("major", self.major), f("minor", self.minor); }
+  bool operator==(const Flatten&) const = default;
+};
+
+// x -> act(x); glu: x[.., U=2, F] -> act(x[.., 0, F]) * x[.., 1, F]. Legal on rows.
+struct Activate {
+  static constexpr const char* kName = "activate";
+  Act act = Act::silu;
+  bool glu = false;
+  static void fields(auto& self, auto&& f) { f("act", self.act), f("glu", self.glu); }
+  bool operator==(const Activate&) const = default;
+};
+
+// (x, dy) -> dx
+struct ActivateGrad {
+  static constexpr const char* kName = "activate_grad";
+  Act act = Act::silu;
+  bool glu = false;
+  static void fields(auto& self, auto&& f) { f("act", self.act), f("glu", self.glu); }
+  bool operator==(const ActivateGrad&) const = default;
+};
+
+// (x[T, D], gain[D]) -> y = gain * x / sqrt(mean(x^2) + eps)
+struct RmsNorm {
+  static constexpr const char* kName = "rms_norm";
+  double eps = 1e-5;
+  static void fields(auto& self, auto&& f) { f("eps", self.eps); }
+  bool operator==(const RmsNorm&) const = default;
+};
+
+// (x, gain, dy) -> (dx, dgain)
+struct RmsNormGrad {
+  static constexpr const char* kName = "rms_norm_grad";
+  double eps = 1e-5;
+  static void fields(auto& self, auto&& f) { f("eps", self.eps); }
+  bool operator==(const RmsNormGrad&) const = default;
+};
+
+// x[B, S, H, A] -> the same, each pair (i, i + A/2) turned by its position; inverse is the transpose.
+struct Rope {
+  static constexpr const char* kName = "rope";
+  double theta = 10000;
+  Direction direction = Direction::forward;
+  static void fields(auto& self, auto&& f) { f("theta", self.theta), f("direction", self.direction); }
+  bool operator==(const Rope&) const = default;
+};
+
+// (q[B, S, H, A], k[B, S, J, A], v[B, S, J, A]) -> (o[B, S, H, A], lse[B, H, S]); causal, J divides H, scale 1/sqrt(A).
+struct Attention {
+  static constexpr const char* kName = "attention";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const Attention&) const = default;
+};
+
+// (q, k, v, o, lse, do) -> (dq, dk, dv)
+struct AttentionGrad {
+  static constexpr const char* kName = "attention_grad";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const AttentionGrad&) const = default;
+};
+
+// (table[V, D], ids[T]) -> y[T, D]: the product of a one-hot [T, V] with the table; ids outside this rank's V give zero rows.
+struct Embed {
+  static constexpr const char* kName = "embed";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const Embed&) const = default;
+};
+
+// (dy[T, D], ids[T]) -> dtable[V, D]; `vocab` is the table's dim V with its stack.
+struct EmbedGrad {
+  static constexpr const char* kName = "embed_grad";
+  Dim vocab;
+  static void fields(auto& self, auto&& f) { f("vocab", self.vocab); }
+  bool operator==(const EmbedGrad&) const = default;
+};
+
+// z[T, V] -> side [T, m..]: the greatest of this rank's part of V; one column per rank of each atom that V is split over.
+struct RowMax {
+  static constexpr const char* kName = "row_max";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const RowMax&) const = default;
+};
+
+// (z[T, V], max[T, m..], target[T]) -> (s[T], c[T]), M = max over m: s = sum_v exp(z - M), c = z[target] - M if it is here, else 0.
+struct ExpSumTarget {
+  static constexpr const char* kName = "exp_sum_target";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const ExpSumTarget&) const = default;
+};
+
+// (z, max, target, ds, dc) -> dz
+struct ExpSumTargetGrad {
+  static constexpr const char* kName = "exp_sum_target_grad";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const ExpSumTargetGrad&) const = default;
+};
+
+// (s[T], c[T], weight[T]) -> [] = sum_t weight * (log s - c)
+struct Nll {
+  static constexpr const char* kName = "nll";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const Nll&) const = default;
+};
+
+// (s, weight, dloss[]) -> (ds, dc)
+struct NllGrad {
+  static constexpr const char* kName = "nll_grad";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const NllGrad&) const = default;
+};
+
+// The choice of experts: (logits[T, E], mask[T]) -> (weight[T, K], idx[T, K], slot[T, K]); idx -1: padding; slot -1: dropped,
+// else the place among the kept routes of that expert within the gate group of `group` tokens.
+struct Route {
+  static constexpr const char* kName = "route";
+  Gate gate = Gate::softmax;
+  Normalize normalize = Normalize::before;
+  Drop drop = Drop::none;
+  int64_t top_k = 1, capacity = 0, group = 0;  // capacity 0: dropless; group: tokens decided together
+  static void fields(auto& self, auto&& f) {
+    f("gate", self.gate), f("normalize", self.normalize), f("drop", self.drop), f("top_k", self.top_k);
+    f("capacity", self.capacity), f("group", self.group);
+  }
+  bool operator==(const Route&) const = default;
+};
+
+// (logits, idx, slot, dweight) -> dlogits
+struct RouteGrad {
+  static constexpr const char* kName = "route_grad";
+  Route route;
+  static void fields(auto& self, auto&& f) { Route::fields(self.route, f); }
+  bool operator==(const RouteGrad&) const = default;
+};
+
+// (logits[T, E], mask[T]) -> (psum[E] = sum_t mask * softmax, zsum[] = sum_t mask * logsumexp^2)
+struct GateStats {
+  static constexpr const char* kName = "gate_stats";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const GateStats&) const = default;
+};
+
+// (logits, mask, dpsum, dzsum) -> dlogits
+struct GateStatsGrad {
+  static constexpr const char* kName = "gate_stats_grad";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const GateStatsGrad&) const = default;
+};
+
+// (idx[T, K], slot[T, K]) -> side (chosen[E], kept[E]): routes per expert, before and after dropping.
+struct Load {
+  static constexpr const char* kName = "load";
+  int64_t experts = 1;
+  static void fields(auto& self, auto&& f) { f("experts", self.experts); }
+  bool operator==(const Load&) const = default;
+};
+
+// (psum[E], chosen[E], zsum[], inv_tokens[], share[]) -> [] =
+// share * (aux * E/k * sum_e (psum_e * inv) * (chosen_e * inv) + z * zsum * inv): the auxiliary losses of a micro-batch.
+struct Balance {
+  static constexpr const char* kName = "balance";
+  double aux = 0, z = 0;
+  int64_t top_k = 1;
+  static void fields(auto& self, auto&& f) { f("aux", self.aux), f("z", self.z), f("top_k", self.top_k); }
+  bool operator==(const Balance&) const = default;
+};
+
+// (chosen, inv_tokens, share, dloss) -> (dpsum[E], dzsum[])
+struct BalanceGrad {
+  static constexpr const char* kName = "balance_grad";
+  double aux = 0, z = 0;
+  int64_t top_k = 1;
+  static void fields(auto& self, auto&& f) { f("aux", self.aux), f("z", self.z), f("top_k", self.top_k); }
+  bool operator==(const BalanceGrad&) const = default;
+};
+
+// How routed tokens lie in a buffer. capacity 0: jagged, [E, g.., C] with one digit dim g per atom of the mesh (slow to
+// fast: the order of tokens) and a table of rows per cell. Otherwise padded: [E, g.., W, C] with a digit dim per atom of
+// the tokens' own stack, W gate groups of `group` tokens on each rank, C = capacity slots.
+struct Routing {
+  std::string id;
+  int64_t experts = 1, top_k = 1, capacity = 0, group = 0;
+  static void fields(auto& self, auto&& f) {
+    f("id", self.id), f("experts", self.experts), f("top_k", self.top_k), f("capacity", self.capacity), f("group", self.group);
+  }
+  bool operator==(const Routing&) const = default;
+};
+
+// (idx[T, K], slot[T, K]) -> (table [E, g..], places [T, K]) of a jagged routing
+struct Count {
+  static constexpr const char* kName = "count";
+  Routing routing;
+  static void fields(auto& self, auto&& f) { Routing::fields(self.routing, f); }
+  bool operator==(const Count&) const = default;
+};
+
+// (idx, slot) -> places [T, K] of a padded routing
+struct Arrange {
+  static constexpr const char* kName = "arrange";
+  Routing routing;
+  static void fields(auto& self, auto&& f) { Routing::fields(self.routing, f); }
+  bool operator==(const Arrange&) const = default;
+};
+
+// (x[T, ..], [weight[T, K]], places [, table]) -> rows [R, ..]: token t at each of its places. encode, decode and pair are the
+// three partial derivatives of one form sum_tk w[t,k] x[t] . rows[place[t,k]].
+struct Encode {
+  static constexpr const char* kName = "encode";
+  Routing routing;
+  static void fields(auto& self, auto&& f) { Routing::fields(self.routing, f); }
+  bool operator==(const Encode&) const = default;
+};
+
+// (rows, [weight[T, K]], places) -> y[T, ..] = sum_k weight * rows[place]
+struct Decode {
+  static constexpr const char* kName = "decode";
+  Routing routing;
+  static void fields(auto& self, auto&& f) { Routing::fields(self.routing, f); }
+  bool operator==(const Decode&) const = default;
+};
+
+// (x[T, ..], rows, places) -> dweight[T, K] = <x[t], rows[place[t, k]]>
+struct Pair {
+  static constexpr const char* kName = "pair";
+  Routing routing;
+  static void fields(auto& self, auto&& f) { Routing::fields(self.routing, f); }
+  bool operator==(const Pair&) const = default;
+};
+
+// (sum, x) -> sum + x, in place of sum.
+struct Accumulate {
+  static constexpr const char* kName = "accumulate";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const Accumulate&) const = default;
+};
+
+// (g..) -> side [] = the sum of squares of all their elements; P over the atoms that they are sharded on, so all must be held alike.
+struct SumSquares {
+  static constexpr const char* kName = "sum_squares";
+  static void fields(auto&, auto&&) {}
+  bool operator==(const SumSquares&) const = default;
+};
+
+// (sum of squares []) -> side (norm[], factor[]): norm = sqrt, factor = min(1, clip / (norm + 1e-6)), 1 when clip is 0.
+struct ClipFactor {
+  static constexpr const char* kName = "clip_factor";
+  double clip = 0;
+  static void fields(auto& self, auto&& f) { f("clip", self.clip); }
+  bool operator==(const ClipFactor&) const = default;
+};
+
+// (param, grad, m, v, factor[], lr[], step[]) -> (param, m, v), each in place.
+struct AdamW {
+  static constexpr const char* kName = "adamw";
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  static void fields(auto& self, auto&& f) {
+    f("beta1", self.beta1), f("beta2", self.beta2), f("eps", self.eps), f("weight_decay", self.weight_decay);
+  }
+  bool operator==(const AdamW&) const = default;
+};
+
+// (param, grad, factor[], lr[]) -> param, in place.
+struct Sgd {
+  static constexpr const char* kName = "sgd";
+  double weight_decay = 0;
+  static void fields(auto& self, auto&& f) { f("weight_decay", self.weight_decay); }
+  bool operator==(const Sgd&) const = default;
+};
+
+using Op = std::variant<Move, Einsum, Add, Scale, Split, Concat, Unflatten, Flatten, Activate, ActivateGrad, RmsNorm, RmsNormGrad, Rope,
+                        Attention, AttentionGrad, Embed, EmbedGrad, RowMax, ExpSumTarget, ExpSumTargetGrad, Nll, NllGrad, Route, RouteGrad,
+                        GateStats, GateStatsGrad, Load, Balance, BalanceGrad, Count, Arrange, Encode, Decode, Pair, Accumulate, SumSquares,
+                        ClipFactor, AdamW, Sgd>;
+
+template <class T>
+const T* as(const Op& op) { return std::get_if<T>(&op); }
+
+std::string_view name(const Op& op);
+
+// ---- moves -----------------------------------------------------------------------------------------------------------
+
+enum class MoveKind { enter, leave, gather, scatter, slice, join, exchange, sum, part, pad };
+enum class Collective { none, all_reduce, all_gather, reduce_scatter, all_to_all };
+
+std::string_view name(MoveKind kind);
+std::string_view name(Collective collective);
+
+// The kind of a leg, or nullptr where no move takes `from` to `to`.
+const MoveKind* find_kind(Hold from, Hold to);
+const MoveKind* find_kind(const Leg& leg);
+Collective collective(MoveKind kind);
+std::vector<MoveKind> kinds(const Legs& legs);    // sorted, each once
+std::string title(const Legs& legs);              // "exchange+gather"
+Collective collective(const Legs& legs);          // one kind of message: its own; a fused message: all_to_all
+Legs wire_legs(const Legs& legs);                 // the legs that communicate
+Legs transpose(const Legs& legs);                 // (a, f, t) -> (a, dual t, dual f)
+
+}  // namespace plait

@@ -1,0 +1,143 @@
+#include "schedule/schedule.h"
+
+#include <algorithm>
+#include <set>
+
+#include "schedule/typing.h"
+
+namespace plait {
+
+std::string_view name(LeafKind kind) {
+  constexpr std::string_view names[] = {"parameter", "state", "data", "scalar", "seed", "sum"};
+  return names[static_cast<int>(kind)];
+}
+
+ValueId Schedule::find(std::string_view name) const {
+  auto it = std::find(names.begin(), names.end(), name);
+  return it == names.end() ? -1 : static_cast<ValueId>(it - names.begin());
+}
+
+ValueId Schedule::add_value(std::string name) {
+  names.push_back(std::move(name));
+  return static_cast<ValueId>(names.size()) - 1;
+}
+
+const Leaf* Schedule::leaf(ValueId value) const {
+  auto it = std::find_if(leaves.begin(), leaves.end(), [&](const Leaf& l) { return l.value == value; });
+  return it == leaves.end() ? nullptr : &*it;
+}
+
+std::string Schedule::title(const Step& step) const {
+  const Move* move = as<Move>(step.op);
+  return move ? plait::title(move->legs) : std::string(name(step.op));
+}
+
+std::vector<InPlace> in_place(const Op& op) {
+  if (as<Accumulate>(op) || as<Sgd>(op)) return {{0, 0}};
+  if (as<AdamW>(op)) return {{0, 0}, {1, 2}, {2, 3}};
+  return {};
+}
+
+std::vector<int> makers(const Schedule& schedule) {
+  std::vector<int> made(schedule.names.size(), -1);
+  for (size_t i = 0; i < schedule.steps.size(); ++i)
+    for (ValueId v : schedule.steps[i].out) made[v] = static_cast<int>(i);
+  return made;
+}
+
+std::vector<int> readers(const Schedule& schedule) {
+  std::vector<int> count(schedule.names.size(), 0);
+  for (const Step& step : schedule.steps)
+    for (ValueId v : step.in) ++count[v];
+  for (ValueId v : schedule.outputs) ++count[v];
+  return count;
+}
+
+namespace {
+
+std::string where(const Schedule& s, int index, const Step& step) {
+  return fmt::format("step {} {} -> %{}", index, s.title(step), step.out.empty() ? "?" : s.names[step.out.front()]);
+}
+
+// The state of a check: what is known so far, and who spoiled what.
+class Checker {
+ public:
+  explicit Checker(const Schedule& s) : s_(s), types_(s.names.size()), known_(s.names.size(), false), spoiled_(s.names.size(), -1) {}
+
+  Types run() {
+    for (const Leaf& leaf : s_.leaves) define(leaf.value, leaf.type, "leaf %" + s_.names[leaf.value]);
+    for (size_t i = 0; i < s_.steps.size(); ++i) step(static_cast<int>(i));
+    outputs();
+    section();
+    return std::move(types_);
+  }
+
+ private:
+  void define(ValueId v, const Type& type, const std::string& at) {
+    if (known_[v]) throw TypeFault(fmt::format("{}: %{} is made a second time", at, s_.names[v]));
+    if (static_cast<int>(type.holds.size()) != s_.mesh.num_atoms()) throw TypeFault(fmt::format("{}: its type is of another mesh", at));
+    known_[v] = true;
+    types_[v] = type;
+    auto of = s_.cotangent_of.find(v);
+    if (of != s_.cotangent_of.end() && known_[of->second]) cotangent(v, of->second, at);
+  }
+
+  void cotangent(ValueId v, ValueId of, const std::string& at) {
+    const Type want = dual(types_[of]);
+    if (types_[v].dims == want.dims && types_[v].holds == want.holds) return;
+    throw TypeFault(fmt::format("{}: %{}: the cotangent of %{} is {}, must be {}: a move of the backward list is missing or wrong", at, s_.names[v], s_.names[of],
+                                to_string(s_.mesh, types_[v]), to_string(s_.mesh, want)));
+  }
+
+  void step(int index) {
+    const Step& step = s_.steps[index];
+    const std::string at = where(s_, index, step);
+    for (ValueId v : step.in) {
+      if (!known_[v]) throw TypeFault(fmt::format("{}: %{} is read before it is made: order the list", at, s_.names[v]));
+      if (spoiled_[v] >= 0)
+        throw TypeFault(fmt::format("{}: %{} was updated in place by {}: read it earlier or read the new value", at, s_.names[v], where(s_, spoiled_[v], s_.steps[spoiled_[v]])));
+    }
+    const std::vector<Type> out = infer_step(s_, types_, index, step);
+    if (out.size() != step.out.size()) throw TypeFault(fmt::format("{}: makes {} values, the list names {}", at, out.size(), step.out.size()));
+    for (size_t i = 0; i < out.size(); ++i) define(step.out[i], out[i], at);
+    for (InPlace p : in_place(step.op)) spoiled_[step.in[p.in]] = index;
+  }
+
+  void outputs() {
+    for (ValueId v : s_.outputs) {
+      if (!known_[v]) throw TypeFault(fmt::format("output %{}: is never made", s_.names[v]));
+      if (spoiled_[v] >= 0) throw TypeFault(fmt::format("output %{}: was updated in place by {}", s_.names[v], where(s_, spoiled_[v], s_.steps[spoiled_[v]])));
+      for (Atom a = 0; a < s_.mesh.num_atoms(); ++a)
+        if (types_[v].place(a).hold != Hold::I)
+          throw TypeFault(fmt::format("output %{} over {}: is {}, must be I: leave or join it", s_.names[v], s_.mesh.name(a), to_string(types_[v].place(a))));
+    }
+  }
+
+  void section() {
+    if (!s_.repeat) return;
+    const Repeat& r = *s_.repeat;
+    const std::vector<int> made = makers(s_);
+    const auto inside = [&](int i) { return i >= r.first && i < r.last; };
+    for (int i = r.last; i < static_cast<int>(s_.steps.size()); ++i)
+      for (ValueId v : s_.steps[i].in)
+        if (inside(made[v]) && in_place(s_.steps[made[v]].op).empty())
+          throw TypeFault(fmt::format("{}: %{} is made in the repeated section, anew each time: accumulate it", where(s_, i, s_.steps[i]), s_.names[v]));
+  }
+
+  const Schedule& s_;
+  Types types_;
+  std::vector<bool> known_;
+  std::vector<int> spoiled_;
+};
+
+}  // namespace
+
+std::vector<Type> infer_step(const Schedule& schedule, const Types& types, int index, const Step& step) {
+  std::vector<Operand> in;
+  for (ValueId v : step.in) in.push_back({schedule.names[v], &types[v]});
+  return infer({schedule.mesh, step.op, std::move(in), where(schedule, index, step)});
+}
+
+Types check(const Schedule& schedule) { return Checker(schedule).run(); }
+
+}  // namespace plait

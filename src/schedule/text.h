@@ -1,0 +1,22 @@
+// A schedule as text: what `plait show` prints, what `parse` reads back to the same list.
+//   mesh ranks=4 tp=2 esp=2 ep=2
+//   leaf parameter %w : real [D=16, F=32/tp.esp]
+//   %h = einsum(%x, %w) out=T,F : real [T=64/dp.ep, F=32/tp.esp]
+//   %y = leave(%h) tp.esp:P>I : real [T=64/dp.ep, D=16]
+//   outputs %loss
+// A step's types (after ':') are what check infers, and `of %x` says whose cotangent a result is; parse checks both.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "schedule/schedule.h"
+
+namespace plait {
+
+std::string print(const Schedule& schedule);
+std::string print_step(const Schedule& schedule, const Types& types, int index);
+
+// Throws InputError "schedule text line 7: ..." on text that is not a schedule, TypeFault on one that does not type.
+Schedule parse_schedule(std::string_view text);
+
+}  // namespace plait

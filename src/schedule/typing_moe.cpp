@@ -1,0 +1,259 @@
+// Types of the ops that experts bring: gate, statistics, counting, encode, decode and pair.
+#include <algorithm>
+
+#include "schedule/typing.h"
+#include "schedule/typing_rules.h"
+
+namespace plait {
+namespace {
+
+constexpr Atom kNone = -1;
+
+Type integer(Type t, Role role = Role::plain, const std::string& routing = {}) {
+  t.grad = false;
+  t.dtype = Dtype::integer;
+  t.role = role;
+  t.routing = routing;
+  return t;
+}
+
+void expect_whole_experts(const StepTyping& step) {
+  const Type& logits = step.type(0);
+  if (logits.dims.empty() || logits.dims.back().name != "E") step.fault(0, "is not logits [.., E]");
+  for (const Mark& mark : logits.dims.back().stack)
+    if (mark.is_atom()) step.fault(0, mark.atom, fmt::format("{} needs every expert's logit: gather E first", name(step.op)));
+}
+
+std::vector<Dim> route_dims(const Type& logits, int64_t top_k) {
+  std::vector<Dim> dims(logits.dims.begin(), logits.dims.end() - 1);
+  dims.push_back({"K", top_k});
+  return dims;
+}
+
+Type like(const Type& t, std::vector<Dim> dims, std::vector<Hold> holds) {
+  Type out = t;
+  out.dims = std::move(dims);
+  out.holds = std::move(holds);
+  return out;
+}
+
+void expect_same_type(const StepTyping& step, size_t a, size_t b) {
+  if (step.type(a).dims != step.type(b).dims)
+    step.fault(b, fmt::format("is {}, %{} is {}", to_string(step.mesh, step.type(b)), step.in[a].name, to_string(step.mesh, step.type(a))));
+}
+
+}  // namespace
+
+std::vector<Type> infer_op(const StepTyping& step, const Route& op) {
+  expect_operands(step, 2, 2);
+  refuse_partial(step, 0);
+  expect_whole_experts(step);
+  expect_same_dim(step, step.in[0], step.in[1], "T");
+  const Type& logits = step.type(0);
+  const std::vector<Dim> dims = route_dims(logits, op.top_k);
+  if (op.top_k > logits.dims.back().size) step.fault(0, fmt::format("has {} experts, fewer than the {} routes of a token", logits.dims.back().size, op.top_k));
+  if (const int64_t local = local_size(step.mesh, *logits.find("T")); op.group && local % op.group)
+    step.fault(0, fmt::format("a rank gates {} tokens, which gate groups of {} cut: choose a group that divides them", local, op.group));
+  const Type weight = like(logits, dims, holds(step, {.in = step.in, .out = names(dims)}));
+  return {weight, integer(weight), integer(weight)};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const RouteGrad&) {
+  expect_operands(step, 4, 4);
+  refuse_partial(step, 0);
+  expect_same_type(step, 1, 2);
+  expect_same_type(step, 1, 3);
+  const Type& logits = step.type(0);
+  return {like(logits, logits.dims, holds(step, {.in = {step.in[0], step.in[3]}, .out = logits.dim_names()}))};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const GateStats&) {
+  expect_operands(step, 2, 2);
+  refuse_partial(step, 0);
+  expect_whole_experts(step);
+  expect_same_dim(step, step.in[0], step.in[1], "T");
+  const Type& logits = step.type(0);
+  const Type psum = like(logits, {logits.dims.back()}, holds(step, {.in = step.in, .out = {"E"}}));
+  return {psum, like(psum, {}, psum.holds)};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const GateStatsGrad&) {
+  expect_operands(step, 4, 4);
+  refuse_partial(step, 0);
+  const Type& logits = step.type(0);
+  if (step.type(2).holds != step.type(3).holds) step.fault(3, fmt::format("is held otherwise than %{}", step.in[2].name));
+  return {like(logits, logits.dims, holds(step, {.in = {step.in[0], step.in[1], step.in[2]}, .out = logits.dim_names()}))};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const Load& op) {
+  expect_operands(step, 2, 2);
+  expect_same_type(step, 0, 1);
+  Type t = step.type(0);
+  for (Hold& hold : t.holds)
+    if (hold == Hold::S) hold = Hold::P;
+  t.dims = {{"E", op.experts}};
+  t.dtype = Dtype::real;
+  return {t, t};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const Balance&) {
+  expect_operands(step, 5, 5);
+  if (step.type(2).holds != step.type(0).holds) step.fault(2, fmt::format("is held otherwise than %{}", step.in[0].name));
+  expect_same_dim(step, step.in[0], step.in[1], "E");
+  return {like(step.type(0), {}, holds(step, {.in = {step.in[0], step.in[1]}, .out = {}}))};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const BalanceGrad&) {
+  expect_operands(step, 4, 4);
+  const std::vector<Hold> held = holds(step, {.in = {step.in[0], step.in[3]}, .out = {"E"}});
+  return {like(step.type(3), step.type(0).dims, held), like(step.type(3), {}, held)};
+}
+
+std::vector<Dim> table_dims(const Mesh& mesh, const Routing& routing, const Type& tokens) {
+  const Dim& t = *tokens.find("T");
+  std::vector<Dim> dims = {{"E", routing.experts}};
+  for (Atom atom : mesh.atoms()) {
+    dims.push_back({group_dim(atom), mesh.size(atom)});
+    if (t.holds(atom)) dims.back().stack = {{.atom = atom}};
+  }
+  return dims;
+}
+
+std::vector<Dim> row_dims(const StepTyping& step, const Routing& routing, const Type& tokens) {
+  const Dim* t = tokens.find("T");
+  if (!t) step.fault(0, "has no token dim T");
+  if (!routing.capacity) {
+    std::vector<Dim> dims = table_dims(step.mesh, routing, tokens);
+    const int64_t cells = routing.experts * step.mesh.ranks();
+    dims.push_back({"C", (t->size * routing.top_k + cells - 1) / cells, {}, routing.id});
+    return dims;
+  }
+  const int64_t local = local_size(step.mesh, *t);
+  if (!routing.group || local % routing.group) step.fault(0, fmt::format("a rank gates {} tokens, which gate groups of {} cut", local, routing.group));
+  std::vector<Dim> dims = {{"E", routing.experts}};
+  for (const Mark& mark : t->stack)
+    if (mark.is_atom()) dims.push_back({group_dim(mark.atom), step.mesh.size(mark.atom), {mark}});
+  dims.push_back({"W", local / routing.group});
+  dims.push_back({"C", routing.capacity});
+  return dims;
+}
+
+namespace {
+
+Type places(const Type& idx, const Routing& routing) { return integer(idx, Role::places, routing.id); }
+
+void expect_routes(const StepTyping& step, const Routing& routing) {
+  expect_operands(step, 2, 2);
+  expect_same_type(step, 0, 1);
+  for (size_t i : {0, 1})
+    if (step.type(i).dtype != Dtype::integer || !step.type(i).has("K") || step.type(i).find("K")->size != routing.top_k)
+      step.fault(i, fmt::format("is not the routes [.., K={}] of a gate", routing.top_k));
+  for (const Mark& mark : step.type(0).find("T")->stack)
+    if (!mark.is_atom()) step.fault(0, "the token dim is chunked");
+}
+
+// The token stack must be a run of the mesh's atoms from the slowest: then digits are cells in token order.
+void expect_token_order(const StepTyping& step) {
+  const Dim& t = *step.type(0).find("T");
+  const std::vector<Atom> atoms = step.mesh.atoms();
+  for (size_t i = 0; i < t.stack.size(); ++i)
+    if (i >= atoms.size() || t.stack[i].atom != atoms[i]) step.fault(0, t.stack[i].atom, "tokens must be split by the slowest digits first");
+}
+
+// Places, and what else an encode, decode or pair must agree with them on.
+struct RoutedOperands {
+  size_t places;       // operand index
+  std::vector<Dim> rows;
+};
+
+RoutedOperands routed(const StepTyping& step, const Routing& routing) {
+  size_t at = step.in.size();
+  for (size_t i = 0; i < step.in.size(); ++i)
+    if (step.type(i).role == Role::places) at = i;
+  if (at == step.in.size()) step.fault(step.in.size() - 1, "is not the places of a count or arrange");
+  if (step.type(at).routing != routing.id)
+    step.fault(at, fmt::format("holds places of routing {}, this {} is of {}", step.type(at).routing, name(step.op), routing.id));
+  return {at, row_dims(step, routing, step.type(at))};
+}
+
+void expect_rows(const StepTyping& step, size_t operand, const std::vector<Dim>& want) {
+  const Type& rows = step.type(operand);
+  if (rows.dims.size() >= want.size() && std::equal(want.begin(), want.end(), rows.dims.begin())) return;
+  for (const Dim& dim : want) {
+    const Dim* have = rows.find(dim.name);
+    for (Atom atom = 0; have && atom < step.mesh.num_atoms(); ++atom)
+      if (dim.holds(atom) != have->holds(atom))
+        step.fault(operand, atom, fmt::format("{} needs the rows back as {}, they are {}", name(step.op), to_string(step.mesh, want), to_string(step.mesh, rows.dims)));
+  }
+  step.fault(operand, fmt::format("{} needs rows {}, this is {}", name(step.op), to_string(step.mesh, want), to_string(step.mesh, rows.dims)));
+}
+
+void expect_table_of(const StepTyping& step, size_t operand, const Routing& routing) {
+  const Type& table = step.type(operand);
+  const std::vector<Dim> want = table_dims(step.mesh, routing, step.type(operand - 1));
+  if (table.role != Role::table || table.routing != routing.id || table.dims != want)
+    step.fault(operand, fmt::format("is {}, needed is the table of {} as {}", to_string(step.mesh, table), routing.id, to_string(step.mesh, want)));
+}
+
+std::vector<Operand> values(const StepTyping& step, size_t count) { return {step.in.begin(), step.in.begin() + static_cast<long>(count)}; }
+
+void expect_weight(const StepTyping& step, size_t operand, size_t places) {
+  if (step.type(operand).dims != step.type(places).dims)
+    step.fault(operand, fmt::format("weights are {}, the places {}", to_string(step.mesh, step.type(operand)), to_string(step.mesh, step.type(places))));
+}
+
+}  // namespace
+
+std::vector<Type> infer_op(const StepTyping& step, const Count& op) {
+  expect_routes(step, op.routing);
+  expect_token_order(step);
+  Type table = integer(step.type(0), Role::table, op.routing.id);
+  table.dims = table_dims(step.mesh, op.routing, step.type(0));
+  for (Hold& hold : table.holds)
+    if (hold != Hold::S) hold = Hold::I;
+  return {table, places(step.type(0), op.routing)};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const Arrange& op) {
+  expect_routes(step, op.routing);
+  row_dims(step, op.routing, step.type(0));
+  return {places(step.type(0), op.routing)};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const Encode& op) {
+  expect_operands(step, 2, 4);
+  const RoutedOperands r = routed(step, op.routing);
+  if (r.places == 0 || r.places > 2) step.fault(0, "encode takes x, [weight], places");
+  expect_same_dim(step, step.in[r.places], step.in[0], "T");
+  if (r.places == 2) expect_weight(step, 1, 2);
+  if (r.places + 1 < step.in.size()) expect_table_of(step, r.places + 1, op.routing);
+  std::vector<Dim> dims = r.rows;
+  const Type& x = step.type(0);
+  dims.insert(dims.end(), x.dims.begin() + 1, x.dims.end());
+  std::vector<Operand> in = values(step, r.places + 1);
+  return {like(x, dims, holds(step, {.in = in, .out = names(dims), .label = token_label}))};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const Decode& op) {
+  expect_operands(step, 2, 3);
+  const RoutedOperands r = routed(step, op.routing);
+  if (r.places == 0 || r.places > 2) step.fault(0, "decode takes rows, [weight], places");
+  expect_rows(step, 0, r.rows);
+  if (r.places == 2) expect_weight(step, 1, 2);
+  const Type& rows = step.type(0);
+  std::vector<Dim> dims = {*step.type(r.places).find("T")};
+  dims.insert(dims.end(), rows.dims.begin() + static_cast<long>(r.rows.size()), rows.dims.end());
+  return {like(rows, dims, holds(step, {.in = values(step, r.places + 1), .out = names(dims), .label = token_label}))};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const Pair& op) {
+  expect_operands(step, 3, 3);
+  const RoutedOperands r = routed(step, op.routing);
+  if (r.places != 2) step.fault(0, "pair takes x, rows, places");
+  expect_same_dim(step, step.in[2], step.in[0], "T");
+  expect_rows(step, 1, r.rows);
+  const std::vector<Dim>& dims = step.type(2).dims;
+  return {like(step.type(0), dims, holds(step, {.in = step.in, .out = names(dims), .label = token_label}))};
+}
+
+}  // namespace plait

@@ -1,0 +1,47 @@
+// One typing rule an op; found by overload.
+#pragma once
+#include "schedule/typing.h"
+
+namespace plait {
+
+std::vector<Type> infer_op(const StepTyping& step, const Move& op);
+std::vector<Type> infer_op(const StepTyping& step, const Einsum& op);
+std::vector<Type> infer_op(const StepTyping& step, const Add& op);
+std::vector<Type> infer_op(const StepTyping& step, const Scale& op);
+std::vector<Type> infer_op(const StepTyping& step, const Split& op);
+std::vector<Type> infer_op(const StepTyping& step, const Concat& op);
+std::vector<Type> infer_op(const StepTyping& step, const Unflatten& op);
+std::vector<Type> infer_op(const StepTyping& step, const Flatten& op);
+std::vector<Type> infer_op(const StepTyping& step, const Activate& op);
+std::vector<Type> infer_op(const StepTyping& step, const ActivateGrad& op);
+std::vector<Type> infer_op(const StepTyping& step, const RmsNorm& op);
+std::vector<Type> infer_op(const StepTyping& step, const RmsNormGrad& op);
+std::vector<Type> infer_op(const StepTyping& step, const Rope& op);
+std::vector<Type> infer_op(const StepTyping& step, const Attention& op);
+std::vector<Type> infer_op(const StepTyping& step, const AttentionGrad& op);
+std::vector<Type> infer_op(const StepTyping& step, const Embed& op);
+std::vector<Type> infer_op(const StepTyping& step, const EmbedGrad& op);
+std::vector<Type> infer_op(const StepTyping& step, const RowMax& op);
+std::vector<Type> infer_op(const StepTyping& step, const ExpSumTarget& op);
+std::vector<Type> infer_op(const StepTyping& step, const ExpSumTargetGrad& op);
+std::vector<Type> infer_op(const StepTyping& step, const Nll& op);
+std::vector<Type> infer_op(const StepTyping& step, const NllGrad& op);
+std::vector<Type> infer_op(const StepTyping& step, const Route& op);
+std::vector<Type> infer_op(const StepTyping& step, const RouteGrad& op);
+std::vector<Type> infer_op(const StepTyping& step, const GateStats& op);
+std::vector<Type> infer_op(const StepTyping& step, const GateStatsGrad& op);
+std::vector<Type> infer_op(const StepTyping& step, const Load& op);
+std::vector<Type> infer_op(const StepTyping& step, const Balance& op);
+std::vector<Type> infer_op(const StepTyping& step, const BalanceGrad& op);
+std::vector<Type> infer_op(const StepTyping& step, const Count& op);
+std::vector<Type> infer_op(const StepTyping& step, const Arrange& op);
+std::vector<Type> infer_op(const StepTyping& step, const Encode& op);
+std::vector<Type> infer_op(const StepTyping& step, const Decode& op);
+std::vector<Type> infer_op(const StepTyping& step, const Pair& op);
+std::vector<Type> infer_op(const StepTyping& step, const Accumulate& op);
+std::vector<Type> infer_op(const StepTyping& step, const SumSquares& op);
+std::vector<Type> infer_op(const StepTyping& step, const ClipFactor& op);
+std::vector<Type> infer_op(const StepTyping& step, const AdamW& op);
+std::vector<Type> infer_op(const StepTyping& step, const Sgd& op);
+
+}  // namespace plait

@@ -1,0 +1,27 @@
+// What a move costs on the wire, from its types alone: the bytes that one rank sends by ring or pairwise algorithms.
+#pragma once
+#include "schedule/schedule.h"
+
+namespace plait {
+
+struct WireCost {
+  Collective collective = Collective::none;
+  int ranks = 1;      // size of the group
+  double bytes = 0;   // sent by one rank: m (n-1)/n for gather, scatter, exchange, twice that for leave and sum;
+                      // m = the larger local side. A jagged dim counts its expected size.
+};
+
+// `item` = bytes of an element.
+WireCost wire_cost(const Schedule& schedule, const Types& types, const Step& step, int item);
+
+// The same for the rows a jagged move sends, from a table of rows per cell (recorded or a load profile), row-major over
+// all of `prefix`: rows[r][q] = rows that rank r sends to rank q; an all_reduce counts as reduce_scatter + all_gather.
+struct RaggedMove {
+  std::vector<Dim> from, to;  // the prefix before and after
+  Legs legs;
+};
+std::vector<std::vector<double>> rows_sent(const Mesh& mesh, const RaggedMove& move, const std::vector<double>& table);
+
+std::vector<Atom> wire_atoms(const Legs& legs);
+
+}  // namespace plait
