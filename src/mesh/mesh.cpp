@@ -32,18 +32,22 @@ std::string_view name(Axis axis) {
 
 Mesh::Mesh(MeshSize size) : sizes_(size) {
   for (int n : {size.ranks, size.tp, size.esp, size.ep})
-    if (n < 1) input_error("mesh: every size must be at least 1, read ranks {}, tp {}, esp {}, ep {}", size.ranks, size.tp, size.esp, size.ep);
+    if (n < 1)
+      input_error("mesh: every size must be at least 1, read ranks {}, tp {}, esp {}, ep {}", size.ranks, size.tp,
+                  size.esp, size.ep);
   const std::set<int> cuts = {1, size.tp, size.esp, size.esp * size.ep, size.ranks};
   for (auto cut = cuts.begin(), next = std::next(cut); next != cuts.end(); cut = next++) {
     if (*next % *cut) {
-      input_error("mesh: the grids tp {} and esp {} x ep {} on {} ranks have no common refinement: {} does not divide {}", size.tp, size.esp,
-                  size.ep, size.ranks, *cut, *next);
+      input_error(
+          "mesh: the grids tp {} and esp {} x ep {} on {} ranks have no common refinement: {} does not divide {}",
+          size.tp, size.esp, size.ep, size.ranks, *cut, *next);
     }
     atom_size_.push_back(*next / *cut);
     atom_stride_.push_back(*cut);
   }
   if (*cuts.rbegin() != size.ranks) {
-    input_error("mesh: esp {} x ep {} and tp {} need ranks that they divide, read {} ranks", size.esp, size.ep, size.tp, size.ranks);
+    input_error("mesh: esp {} x ep {} and tp {} need ranks that they divide, read {} ranks", size.esp, size.ep, size.tp,
+                size.ranks);
   }
 }
 
@@ -92,14 +96,16 @@ std::string Mesh::name(Atom atom) const {
   std::string text;
   for (Axis axis : kAxes) {
     const Span span = strides(sizes_, axis);
-    if (stride(atom) >= span.from && stride(atom) < span.to) text += (text.empty() ? "" : ".") + std::string(plait::name(axis));
+    if (stride(atom) >= span.from && stride(atom) < span.to)
+      text += (text.empty() ? "" : ".") + std::string(plait::name(axis));
   }
   return text;
 }
 
 std::string Mesh::coordinates(int rank) const {
   auto at = [&](Axis axis) { return coordinate(rank, axis); };
-  return fmt::format("rank {} (tp {}, dp {}; esp {}, ep {}, edp {})", rank, at(Axis::tp), at(Axis::dp), at(Axis::esp), at(Axis::ep), at(Axis::edp));
+  return fmt::format("rank {} (tp {}, dp {}; esp {}, ep {}, edp {})", rank, at(Axis::tp), at(Axis::dp), at(Axis::esp),
+                     at(Axis::ep), at(Axis::edp));
 }
 
 }  // namespace plait

@@ -29,9 +29,9 @@ class Mesh {
   int stride(Atom atom) const { return atom_stride_[atom]; }
   int digit(int rank, Atom atom) const { return rank / stride(atom) % size(atom); }
 
-  std::vector<Atom> atoms() const;           // all, slow to fast: the order in which tokens are split
-  std::vector<Atom> axis(Axis axis) const;   // the atoms of an axis, slow to fast
-  int extent(Axis axis) const;               // number of ranks along the axis
+  std::vector<Atom> atoms() const;          // all, slow to fast: the order in which tokens are split
+  std::vector<Atom> axis(Axis axis) const;  // the atoms of an axis, slow to fast
+  int extent(Axis axis) const;              // number of ranks along the axis
   int count(std::span<const Atom> atoms) const;
 
   // The ranks that differ from `rank` in these atoms only, ordered by their digits, the first atom major.
@@ -39,8 +39,8 @@ class Mesh {
   // The coordinate of a rank along an axis.
   int coordinate(int rank, Axis axis) const;
 
-  std::string name(Atom atom) const;         // "tp.esp", "dp.ep", ...: the axis of each grid it belongs to
-  std::string coordinates(int rank) const;   // "rank 5 (tp 1, dp 2; esp 1, ep 0, edp 1)"
+  std::string name(Atom atom) const;        // "tp.esp", "dp.ep", ...: the axis of each grid it belongs to
+  std::string coordinates(int rank) const;  // "rank 5 (tp 1, dp 2; esp 1, ep 0, edp 1)"
 
   bool operator==(const Mesh&) const = default;
 

@@ -88,7 +88,9 @@ std::vector<ValueId> Builder::add_all(Op op, std::vector<ValueId> in, const std:
   return step.out;
 }
 
-ValueId Builder::add(Op op, std::vector<ValueId> in, const std::string& name) { return add_all(std::move(op), std::move(in), name).front(); }
+ValueId Builder::add(Op op, std::vector<ValueId> in, const std::string& name) {
+  return add_all(std::move(op), std::move(in), name).front();
+}
 
 ValueId Builder::move(ValueId x, Legs legs) { return move_all({x}, std::move(legs)).front(); }
 
@@ -100,9 +102,15 @@ std::vector<ValueId> Builder::move_all(std::vector<ValueId> xs, Legs legs) {
 ValueId Builder::enter(ValueId x, const Atoms& atoms) { return move(x, enter_legs(atoms)); }
 ValueId Builder::leave(ValueId x, const Atoms& atoms) { return move(x, leave_legs(atoms)); }
 ValueId Builder::gather(ValueId x, const Atoms& atoms, const DimOf& dim) { return move(x, gather_legs(atoms, dim)); }
-ValueId Builder::scatter(ValueId x, const Atoms& atoms, const DimOf& dim) { return move(x, transpose(gather_legs(atoms, dim))); }
+ValueId Builder::scatter(ValueId x, const Atoms& atoms, const DimOf& dim) {
+  return move(x, transpose(gather_legs(atoms, dim)));
+}
 ValueId Builder::slice(ValueId x, const Atoms& atoms, const DimOf& dim) { return move(x, slice_legs(atoms, dim)); }
-ValueId Builder::join(ValueId x, const Atoms& atoms, const DimOf& dim) { return move(x, transpose(slice_legs(atoms, dim))); }
-ValueId Builder::exchange(ValueId x, const Atoms& atoms, const DimOf& from, const DimOf& to) { return move(x, exchange_legs(atoms, from, to)); }
+ValueId Builder::join(ValueId x, const Atoms& atoms, const DimOf& dim) {
+  return move(x, transpose(slice_legs(atoms, dim)));
+}
+ValueId Builder::exchange(ValueId x, const Atoms& atoms, const DimOf& from, const DimOf& to) {
+  return move(x, exchange_legs(atoms, from, to));
+}
 
 }  // namespace plait

@@ -20,10 +20,25 @@ enum class Direction { forward, inverse };
 
 template <class E>
 struct EnumNames;
-template <> struct EnumNames<Act> { static constexpr std::array<std::string_view, 3> names = {"silu", "gelu", "relu"}; };
-template <> struct EnumNames<Gate> { static constexpr std::array<std::string_view, 2> names = {"softmax", "switch"}; };
-template <> struct EnumNames<Normalize> { static constexpr std::array<std::string_view, 3> names = {"before", "after", "none"}; };
-template <> struct EnumNames<Drop> { static constexpr std::array<std::string_view, 3> names = {"none", "probs", "position"}; };
-template <> struct EnumNames<Direction> { static constexpr std::array<std::string_view, 2> names = {"forward", "inverse"}; };
+template <>
+struct EnumNames<Act> {
+  static constexpr std::array<std::string_view, 3> names = {"silu", "gelu", "relu"};
+};
+template <>
+struct EnumNames<Gate> {
+  static constexpr std::array<std::string_view, 2> names = {"softmax", "switch"};
+};
+template <>
+struct EnumNames<Normalize> {
+  static constexpr std::array<std::string_view, 3> names = {"before", "after", "none"};
+};
+template <>
+struct EnumNames<Drop> {
+  static constexpr std::array<std::string_view, 3> names = {"none", "probs", "position"};
+};
+template <>
+struct EnumNames<Direction> {
+  static constexpr std::array<std::string_view, 2> names = {"forward", "inverse"};
+};
 
 }  // namespace plait

@@ -7,7 +7,9 @@ namespace {
 
 using Labels = std::vector<std::string>;
 
-bool has(const Labels& labels, const std::string& label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
+bool has(const Labels& labels, const std::string& label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
 
 Labels chain(const Labels& x, const Labels& y, const Labels& z = {}) {
   Labels all = x;

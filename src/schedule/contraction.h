@@ -15,6 +15,7 @@ struct Contraction {
 };
 
 // nullopt where the dims do not form such runs.
-std::optional<Contraction> contraction(const std::vector<std::string>& a, const std::vector<std::string>& b, const std::vector<std::string>& out);
+std::optional<Contraction> contraction(const std::vector<std::string>& a, const std::vector<std::string>& b,
+                                       const std::vector<std::string>& out);
 
 }  // namespace plait

@@ -24,7 +24,8 @@ class Backward {
       step_ = &*step;
       dy_.clear();
       for (ValueId v : step->out) dy_.push_back(total(v));
-      if (std::any_of(dy_.begin(), dy_.end(), [](ValueId v) { return v >= 0; })) std::visit([&](const auto& op) { back(op); }, step->op);
+      if (std::any_of(dy_.begin(), dy_.end(), [](ValueId v) { return v >= 0; }))
+        std::visit([&](const auto& op) { back(op); }, step->op);
     }
     for (const Leaf& leaf : forward_.leaves)
       if (leaf.type.grad && leaf.kind == LeafKind::parameter) result.gradients[leaf.value] = gradient(leaf);
@@ -52,7 +53,9 @@ class Backward {
 
   ValueId gradient(const Leaf& leaf) {
     const ValueId v = total(leaf.value);
-    if (v < 0) throw TypeFault(fmt::format("differentiate: parameter %{} does not reach the loss: use it or drop it", forward_.names[leaf.value]));
+    if (v < 0)
+      throw TypeFault(fmt::format("differentiate: parameter %{} does not reach the loss: use it or drop it",
+                                  forward_.names[leaf.value]));
     return v;
   }
 
@@ -60,7 +63,9 @@ class Backward {
   const std::vector<ValueId>& out() const { return step_->out; }
 
   ValueId cotangent(size_t i) const {
-    if (dy_[i] < 0) throw TypeFault(fmt::format("differentiate: {} -> %{} needs the cotangents of all its results", name(step_->op), forward_.names[out()[i]]));
+    if (dy_[i] < 0)
+      throw TypeFault(fmt::format("differentiate: {} -> %{} needs the cotangents of all its results", name(step_->op),
+                                  forward_.names[out()[i]]));
     return dy_[i];
   }
 
@@ -110,13 +115,19 @@ class Backward {
     const Direction other = op.direction == Direction::forward ? Direction::inverse : Direction::forward;
     give(Rope{op.theta, other}, {dy_[0]}, in());
   }
-  void back(const Attention&) { give(AttentionGrad{}, {in()[0], in()[1], in()[2], out()[0], out()[1], cotangent(0)}, in()); }
+  void back(const Attention&) {
+    give(AttentionGrad{}, {in()[0], in()[1], in()[2], out()[0], out()[1], cotangent(0)}, in());
+  }
   void back(const Embed&) { give(EmbedGrad{b_.type(in()[0]).dims.front()}, {dy_[0], in()[1]}, {in()[0]}); }
-  void back(const ExpSumTarget&) { give(ExpSumTargetGrad{}, {in()[0], in()[1], in()[2], cotangent(0), cotangent(1)}, {in()[0]}); }
+  void back(const ExpSumTarget&) {
+    give(ExpSumTargetGrad{}, {in()[0], in()[1], in()[2], cotangent(0), cotangent(1)}, {in()[0]});
+  }
   void back(const Nll&) { give(NllGrad{}, {in()[0], in()[2], dy_[0]}, {in()[0], in()[1]}); }
   void back(const Route& op) { give(RouteGrad{op}, {in()[0], out()[1], out()[2], cotangent(0)}, {in()[0]}); }
   void back(const GateStats&) { give(GateStatsGrad{}, {in()[0], in()[1], cotangent(0), cotangent(1)}, {in()[0]}); }
-  void back(const Balance& op) { give(BalanceGrad{op.aux, op.z, op.top_k}, {in()[1], in()[3], in()[4], dy_[0]}, {in()[0], in()[2]}); }
+  void back(const Balance& op) {
+    give(BalanceGrad{op.aux, op.z, op.top_k}, {in()[1], in()[3], in()[4], dy_[0]}, {in()[0], in()[2]});
+  }
 
   void back(const Encode& op) {  // ins: x, [weight], places
     std::vector<ValueId> ins = {dy_[0]};
@@ -133,7 +144,8 @@ class Backward {
 
   template <class Op>
   void back(const Op&) {
-    throw TypeFault(fmt::format("differentiate: {} -> %{} has no transpose", name(step_->op), forward_.names[out().front()]));
+    throw TypeFault(
+        fmt::format("differentiate: {} -> %{} has no transpose", name(step_->op), forward_.names[out().front()]));
   }
 
   const Schedule& forward_;

@@ -8,10 +8,11 @@ namespace plait {
 namespace {
 
 const std::map<std::pair<Hold, Hold>, MoveKind> kLegal = {
-    {{Hold::I, Hold::R}, MoveKind::enter},   {{Hold::P, Hold::I}, MoveKind::leave},    {{Hold::S, Hold::R}, MoveKind::gather},
-    {{Hold::P, Hold::S}, MoveKind::scatter}, {{Hold::I, Hold::S}, MoveKind::slice},    {{Hold::S, Hold::I}, MoveKind::join},
-    {{Hold::S, Hold::S}, MoveKind::exchange}, {{Hold::P, Hold::R}, MoveKind::sum},     {{Hold::R, Hold::S}, MoveKind::part},
-    {{Hold::S, Hold::P}, MoveKind::pad},
+    {{Hold::I, Hold::R}, MoveKind::enter},    {{Hold::P, Hold::I}, MoveKind::leave},
+    {{Hold::S, Hold::R}, MoveKind::gather},   {{Hold::P, Hold::S}, MoveKind::scatter},
+    {{Hold::I, Hold::S}, MoveKind::slice},    {{Hold::S, Hold::I}, MoveKind::join},
+    {{Hold::S, Hold::S}, MoveKind::exchange}, {{Hold::P, Hold::R}, MoveKind::sum},
+    {{Hold::R, Hold::S}, MoveKind::part},     {{Hold::S, Hold::P}, MoveKind::pad},
 };
 
 }  // namespace
@@ -21,7 +22,8 @@ std::string_view name(const Op& op) {
 }
 
 std::string_view name(MoveKind kind) {
-  constexpr std::string_view names[] = {"enter", "leave", "gather", "scatter", "slice", "join", "exchange", "sum", "part", "pad"};
+  constexpr std::string_view names[] = {"enter", "leave",    "gather", "scatter", "slice",
+                                        "join",  "exchange", "sum",    "part",    "pad"};
   return names[static_cast<int>(kind)];
 }
 
@@ -35,7 +37,9 @@ const MoveKind* find_kind(Hold from, Hold to) {
   return it == kLegal.end() ? nullptr : &it->second;
 }
 
-const MoveKind* find_kind(const Leg& leg) { return leg.from == leg.to ? nullptr : find_kind(leg.from.hold, leg.to.hold); }
+const MoveKind* find_kind(const Leg& leg) {
+  return leg.from == leg.to ? nullptr : find_kind(leg.from.hold, leg.to.hold);
+}
 
 Collective collective(MoveKind kind) {
   switch (kind) {
@@ -82,7 +86,8 @@ Legs wire_legs(const Legs& legs) {
 
 Legs transpose(const Legs& legs) {
   Legs back;
-  for (const Leg& leg : legs) back.push_back({leg.atom, {dual(leg.to.hold), leg.to.dim}, {dual(leg.from.hold), leg.from.dim}});
+  for (const Leg& leg : legs)
+    back.push_back({leg.atom, {dual(leg.to.hold), leg.to.dim}, {dual(leg.from.hold), leg.from.dim}});
   return back;
 }
 

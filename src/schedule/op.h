@@ -143,7 +143,8 @@ struct AttentionGrad {
   bool operator==(const AttentionGrad&) const = default;
 };
 
-// (table[V, D], ids[T]) -> y[T, D]: the product of a one-hot [T, V] with the table; ids outside this rank's V give zero rows.
+// (table[V, D], ids[T]) -> y[T, D]: the product of a one-hot [T, V] with the table; ids outside this rank's V give zero
+// rows.
 struct Embed {
   static constexpr const char* kName = "embed";
   static void fields(auto&, auto&&) {}
@@ -158,14 +159,16 @@ struct EmbedGrad {
   bool operator==(const EmbedGrad&) const = default;
 };
 
-// z[T, V] -> side [T, m..]: the greatest of this rank's part of V; one column per rank of each atom that V is split over.
+// z[T, V] -> side [T, m..]: the greatest of this rank's part of V; one column per rank of each atom that V is split
+// over.
 struct RowMax {
   static constexpr const char* kName = "row_max";
   static void fields(auto&, auto&&) {}
   bool operator==(const RowMax&) const = default;
 };
 
-// (z[T, V], max[T, m..], target[T]) -> (s[T], c[T]), M = max over m: s = sum_v exp(z - M), c = z[target] - M if it is here, else 0.
+// (z[T, V], max[T, m..], target[T]) -> (s[T], c[T]), M = max over m: s = sum_v exp(z - M), c = z[target] - M if it is
+// here, else 0.
 struct ExpSumTarget {
   static constexpr const char* kName = "exp_sum_target";
   static void fields(auto&, auto&&) {}
@@ -193,8 +196,8 @@ struct NllGrad {
   bool operator==(const NllGrad&) const = default;
 };
 
-// The choice of experts: (logits[T, E], mask[T]) -> (weight[T, K], idx[T, K], slot[T, K]); idx -1: padding; slot -1: dropped,
-// else the place among the kept routes of that expert within the gate group of `group` tokens.
+// The choice of experts: (logits[T, E], mask[T]) -> (weight[T, K], idx[T, K], slot[T, K]); idx -1: padding; slot -1:
+// dropped, else the place among the kept routes of that expert within the gate group of `group` tokens.
 struct Route {
   static constexpr const char* kName = "route";
   Gate gate = Gate::softmax;
@@ -239,7 +242,8 @@ struct Load {
 };
 
 // (psum[E], chosen[E], zsum[], inv_tokens[], share[]) -> [] =
-// share * (aux * E/k * sum_e (psum_e * inv) * (chosen_e * inv) + z * zsum * inv): the auxiliary losses of a micro-batch.
+// share * (aux * E/k * sum_e (psum_e * inv) * (chosen_e * inv) + z * zsum * inv): the auxiliary losses of a
+// micro-batch.
 struct Balance {
   static constexpr const char* kName = "balance";
   double aux = 0, z = 0;
@@ -258,13 +262,14 @@ struct BalanceGrad {
 };
 
 // How routed tokens lie in a buffer. capacity 0: jagged, [E, g.., C] with one digit dim g per atom of the mesh (slow to
-// fast: the order of tokens) and a table of rows per cell. Otherwise padded: [E, g.., W, C] with a digit dim per atom of
-// the tokens' own stack, W gate groups of `group` tokens on each rank, C = capacity slots.
+// fast: the order of tokens) and a table of rows per cell. Otherwise padded: [E, g.., W, C] with a digit dim per atom
+// of the tokens' own stack, W gate groups of `group` tokens on each rank, C = capacity slots.
 struct Routing {
   std::string id;
   int64_t experts = 1, top_k = 1, capacity = 0, group = 0;
   static void fields(auto& self, auto&& f) {
-    f("id", self.id), f("experts", self.experts), f("top_k", self.top_k), f("capacity", self.capacity), f("group", self.group);
+    f("id", self.id), f("experts", self.experts), f("top_k", self.top_k), f("capacity", self.capacity),
+        f("group", self.group);
   }
   bool operator==(const Routing&) const = default;
 };
@@ -285,8 +290,8 @@ struct Arrange {
   bool operator==(const Arrange&) const = default;
 };
 
-// (x[T, ..], [weight[T, K]], places [, table]) -> rows [R, ..]: token t at each of its places. encode, decode and pair are the
-// three partial derivatives of one form sum_tk w[t,k] x[t] . rows[place[t,k]].
+// (x[T, ..], [weight[T, K]], places [, table]) -> rows [R, ..]: token t at each of its places. encode, decode and pair
+// are the three partial derivatives of one form sum_tk w[t,k] x[t] . rows[place[t,k]].
 struct Encode {
   static constexpr const char* kName = "encode";
   Routing routing;
@@ -317,7 +322,8 @@ struct Accumulate {
   bool operator==(const Accumulate&) const = default;
 };
 
-// (g..) -> side [] = the sum of squares of all their elements; P over the atoms that they are sharded on, so all must be held alike.
+// (g..) -> side [] = the sum of squares of all their elements; P over the atoms that they are sharded on, so all must
+// be held alike.
 struct SumSquares {
   static constexpr const char* kName = "sum_squares";
   static void fields(auto&, auto&&) {}
@@ -350,17 +356,21 @@ struct Sgd {
   bool operator==(const Sgd&) const = default;
 };
 
-using Op = std::variant<Move, Einsum, Add, Scale, Split, Concat, Unflatten, Flatten, Activate, ActivateGrad, RmsNorm, RmsNormGrad, Rope,
-                        Attention, AttentionGrad, Embed, EmbedGrad, RowMax, ExpSumTarget, ExpSumTargetGrad, Nll, NllGrad, Route, RouteGrad,
-                        GateStats, GateStatsGrad, Load, Balance, BalanceGrad, Count, Arrange, Encode, Decode, Pair, Accumulate, SumSquares,
-                        ClipFactor, AdamW, Sgd>;
+using Op =
+    std::variant<Move, Einsum, Add, Scale, Split, Concat, Unflatten, Flatten, Activate, ActivateGrad, RmsNorm,
+                 RmsNormGrad, Rope, Attention, AttentionGrad, Embed, EmbedGrad, RowMax, ExpSumTarget, ExpSumTargetGrad,
+                 Nll, NllGrad, Route, RouteGrad, GateStats, GateStatsGrad, Load, Balance, BalanceGrad, Count, Arrange,
+                 Encode, Decode, Pair, Accumulate, SumSquares, ClipFactor, AdamW, Sgd>;
 
 template <class T>
-const T* as(const Op& op) { return std::get_if<T>(&op); }
+const T* as(const Op& op) {
+  return std::get_if<T>(&op);
+}
 
 std::string_view name(const Op& op);
 
-// ---- moves -----------------------------------------------------------------------------------------------------------
+// ---- moves
+// -----------------------------------------------------------------------------------------------------------
 
 enum class MoveKind { enter, leave, gather, scatter, slice, join, exchange, sum, part, pad };
 enum class Collective { none, all_reduce, all_gather, reduce_scatter, all_to_all };
@@ -372,10 +382,10 @@ std::string_view name(Collective collective);
 const MoveKind* find_kind(Hold from, Hold to);
 const MoveKind* find_kind(const Leg& leg);
 Collective collective(MoveKind kind);
-std::vector<MoveKind> kinds(const Legs& legs);    // sorted, each once
-std::string title(const Legs& legs);              // "exchange+gather"
-Collective collective(const Legs& legs);          // one kind of message: its own; a fused message: all_to_all
-Legs wire_legs(const Legs& legs);                 // the legs that communicate
-Legs transpose(const Legs& legs);                 // (a, f, t) -> (a, dual t, dual f)
+std::vector<MoveKind> kinds(const Legs& legs);  // sorted, each once
+std::string title(const Legs& legs);            // "exchange+gather"
+Collective collective(const Legs& legs);        // one kind of message: its own; a fused message: all_to_all
+Legs wire_legs(const Legs& legs);               // the legs that communicate
+Legs transpose(const Legs& legs);               // (a, f, t) -> (a, dual t, dual f)
 
 }  // namespace plait

@@ -16,7 +16,8 @@ class Line {
   Line(std::string_view text, int number) : text_(text), number_(number) {}
 
   [[noreturn]] void fail(std::string_view expected) const {
-    input_error("schedule text line {}, column {}: read \"{}\", expected {}", number_, at_ + 1, text_.substr(at_, 24), expected);
+    input_error("schedule text line {}, column {}: read \"{}\", expected {}", number_, at_ + 1, text_.substr(at_, 24),
+                expected);
   }
   bool done() {
     spaces();
@@ -187,7 +188,7 @@ struct FieldReader {
     }
   }
   template <class E>
-    requires std::is_enum_v<E>
+  requires std::is_enum_v<E>
   void read(E& e) {
     const std::string name = line.word(" ", "a choice");
     const auto& names = EnumNames<E>::names;
@@ -233,7 +234,9 @@ class Parser {
     }
     const Types types = check(s_);
     for (const auto& [value, type] : written_)
-      if (types[value] != type) throw TypeFault(fmt::format("%{}: the text says {}, it is {}", s_.names[value], to_string(s_.mesh, type), to_string(s_.mesh, types[value])));
+      if (types[value] != type)
+        throw TypeFault(fmt::format("%{}: the text says {}, it is {}", s_.names[value], to_string(s_.mesh, type),
+                                    to_string(s_.mesh, types[value])));
     return std::move(s_);
   }
 
@@ -265,7 +268,8 @@ class Parser {
 
   void mesh(Line& line) {
     MeshSize m;
-    const std::pair<const char*, int*> fields[] = {{"ranks=", &m.ranks}, {"tp=", &m.tp}, {"esp=", &m.esp}, {"ep=", &m.ep}};
+    const std::pair<const char*, int*> fields[] = {
+        {"ranks=", &m.ranks}, {"tp=", &m.tp}, {"esp=", &m.esp}, {"ep=", &m.ep}};
     for (const auto& [key, value] : fields) {
       line.expect(key);
       *value = line.number<int>(" ", "a number");

@@ -12,7 +12,8 @@ struct FieldPrinter {
 
   void operator()(const char* name, const auto& value) { text += fmt::format(" {}={}", name, show(value)); }
   void operator()(const char*, const Legs& legs) {
-    for (const Leg& leg : legs) text += fmt::format(" {}:{}>{}", mesh.name(leg.atom), to_string(leg.from), to_string(leg.to));
+    for (const Leg& leg : legs)
+      text += fmt::format(" {}:{}>{}", mesh.name(leg.atom), to_string(leg.from), to_string(leg.to));
   }
 
   std::string show(const std::string& s) { return s; }
@@ -24,12 +25,11 @@ struct FieldPrinter {
     const std::string list = to_string(mesh, std::vector<Dim>{dim});
     return list.substr(1, list.size() - 2);
   }
-  std::string show(const std::vector<std::string>& labels) { return labels.empty() ? "-" : fmt::format("{}", fmt::join(labels, ",")); }
-  template <class E>
-    requires std::is_enum_v<E>
-  std::string show(E e) {
-    return std::string(EnumNames<E>::names[static_cast<size_t>(e)]);
+  std::string show(const std::vector<std::string>& labels) {
+    return labels.empty() ? "-" : fmt::format("{}", fmt::join(labels, ","));
   }
+  template <class E>
+  requires std::is_enum_v<E> std::string show(E e) { return std::string(EnumNames<E>::names[static_cast<size_t>(e)]); }
 };
 
 std::string list(const Schedule& s, const std::vector<ValueId>& values, std::string_view glue) {
@@ -47,13 +47,24 @@ std::string cotangents(const Schedule& s, const std::vector<ValueId>& values) {
   return text.find('%') == std::string::npos ? "" : " of" + text;
 }
 
+void print_fields(const Mesh& mesh, const Op& op, std::string& text) {
+  FieldPrinter printer{mesh, text};
+  std::visit([&](const auto& o) { o.fields(o, printer); }, op);
+}
+
 }  // namespace
+
+std::string print_op(const Mesh& mesh, const Op& op) {
+  std::string text(name(op));
+  if (const Move* move = as<Move>(op)) text = title(move->legs);
+  print_fields(mesh, op, text);
+  return text;
+}
 
 std::string print_step(const Schedule& s, const Types& types, int index) {
   const Step& step = s.steps[index];
   std::string text = fmt::format("{} = {}({})", list(s, step.out, ", "), s.title(step), list(s, step.in, ", "));
-  FieldPrinter printer{s.mesh, text};
-  std::visit([&](const auto& op) { op.fields(op, printer); }, step.op);
+  print_fields(s.mesh, step.op, text);
   for (size_t i = 0; i < step.out.size(); ++i) text += (i ? " ; " : " : ") + to_string(s.mesh, types[step.out[i]]);
   return text + cotangents(s, step.out);
 }
@@ -63,7 +74,8 @@ std::string print(const Schedule& s) {
   const MeshSize& m = s.mesh.sizes();
   std::string text = fmt::format("mesh ranks={} tp={} esp={} ep={}\n", m.ranks, m.tp, m.esp, m.ep);
   for (const Leaf& leaf : s.leaves)
-    text += fmt::format("leaf {} %{} : {}{}\n", name(leaf.kind), s.names[leaf.value], to_string(s.mesh, leaf.type), cotangents(s, {leaf.value}));
+    text += fmt::format("leaf {} %{} : {}{}\n", name(leaf.kind), s.names[leaf.value], to_string(s.mesh, leaf.type),
+                        cotangents(s, {leaf.value}));
   for (size_t i = 0; i < s.steps.size(); ++i) text += print_step(s, types, static_cast<int>(i)) + "\n";
   if (!s.outputs.empty()) text += "outputs " + list(s, s.outputs, " ") + "\n";
   if (s.repeat) text += fmt::format("repeat {} {} {}\n", s.repeat->first, s.repeat->last, s.repeat->times);

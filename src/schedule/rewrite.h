@@ -6,20 +6,13 @@
 
 namespace plait {
 
-// DTD: every exchange of a value that is I over the atoms of `axis` becomes slice, exchange, join. Rows are sliced along
-// the group dim of each atom, padded buffers along their slots C. drop_duplicates(ted) = dtd.
+// DTD: every exchange of a value that is I over the atoms of `axis` becomes slice, exchange, join. Rows are sliced
+// along the group dim of each atom, padded buffers along their slots C. drop_duplicates(ted) = dtd.
 Schedule drop_duplicates(const Schedule& schedule, Axis axis);
 
 // Composes neighbouring moves where one move, or one fused message, types as the same thing: join then enter = gather,
 // leave then slice = scatter, exchange and gather = one all_to_all, join then slice = nothing.
 Schedule merge_moves(const Schedule& schedule);
-
-// Puts moves of the same legs whose operands are all made by `from` into one message at the place of the last of them:
-// parameters' gradients, parameters entered, statistics of all layers. Only values that are not rows.
-struct Bucketing {
-  int from = 0, last = 0;  // steps [from, last)
-};
-Schedule bucket_moves(const Schedule& schedule, Bucketing range);
 
 // Steps [first, last) become the body that runs once for each of `times` micro-batches; every value that leaves the
 // section leaves as its sum over the repeats. With times = 1 the schedule itself.

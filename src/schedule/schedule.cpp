@@ -62,7 +62,8 @@ std::string where(const Schedule& s, int index, const Step& step) {
 // The state of a check: what is known so far, and who spoiled what.
 class Checker {
  public:
-  explicit Checker(const Schedule& s) : s_(s), types_(s.names.size()), known_(s.names.size(), false), spoiled_(s.names.size(), -1) {}
+  explicit Checker(const Schedule& s)
+      : s_(s), types_(s.names.size()), known_(s.names.size(), false), spoiled_(s.names.size(), -1) {}
 
   Types run() {
     for (const Leaf& leaf : s_.leaves) define(leaf.value, leaf.type, "leaf %" + s_.names[leaf.value]);
@@ -75,7 +76,8 @@ class Checker {
  private:
   void define(ValueId v, const Type& type, const std::string& at) {
     if (known_[v]) throw TypeFault(fmt::format("{}: %{} is made a second time", at, s_.names[v]));
-    if (static_cast<int>(type.holds.size()) != s_.mesh.num_atoms()) throw TypeFault(fmt::format("{}: its type is of another mesh", at));
+    if (static_cast<int>(type.holds.size()) != s_.mesh.num_atoms())
+      throw TypeFault(fmt::format("{}: its type is of another mesh", at));
     known_[v] = true;
     types_[v] = type;
     auto of = s_.cotangent_of.find(v);
@@ -85,20 +87,24 @@ class Checker {
   void cotangent(ValueId v, ValueId of, const std::string& at) {
     const Type want = dual(types_[of]);
     if (types_[v].dims == want.dims && types_[v].holds == want.holds) return;
-    throw TypeFault(fmt::format("{}: %{}: the cotangent of %{} is {}, must be {}: a move of the backward list is missing or wrong", at, s_.names[v], s_.names[of],
-                                to_string(s_.mesh, types_[v]), to_string(s_.mesh, want)));
+    throw TypeFault(
+        fmt::format("{}: %{}: the cotangent of %{} is {}, must be {}: a move of the backward list is missing or wrong",
+                    at, s_.names[v], s_.names[of], to_string(s_.mesh, types_[v]), to_string(s_.mesh, want)));
   }
 
   void step(int index) {
     const Step& step = s_.steps[index];
     const std::string at = where(s_, index, step);
     for (ValueId v : step.in) {
-      if (!known_[v]) throw TypeFault(fmt::format("{}: %{} is read before it is made: order the list", at, s_.names[v]));
+      if (!known_[v])
+        throw TypeFault(fmt::format("{}: %{} is read before it is made: order the list", at, s_.names[v]));
       if (spoiled_[v] >= 0)
-        throw TypeFault(fmt::format("{}: %{} was updated in place by {}: read it earlier or read the new value", at, s_.names[v], where(s_, spoiled_[v], s_.steps[spoiled_[v]])));
+        throw TypeFault(fmt::format("{}: %{} was updated in place by {}: read it earlier or read the new value", at,
+                                    s_.names[v], where(s_, spoiled_[v], s_.steps[spoiled_[v]])));
     }
     const std::vector<Type> out = infer_step(s_, types_, index, step);
-    if (out.size() != step.out.size()) throw TypeFault(fmt::format("{}: makes {} values, the list names {}", at, out.size(), step.out.size()));
+    if (out.size() != step.out.size())
+      throw TypeFault(fmt::format("{}: makes {} values, the list names {}", at, out.size(), step.out.size()));
     for (size_t i = 0; i < out.size(); ++i) define(step.out[i], out[i], at);
     for (InPlace p : in_place(step.op)) spoiled_[step.in[p.in]] = index;
   }
@@ -106,10 +112,13 @@ class Checker {
   void outputs() {
     for (ValueId v : s_.outputs) {
       if (!known_[v]) throw TypeFault(fmt::format("output %{}: is never made", s_.names[v]));
-      if (spoiled_[v] >= 0) throw TypeFault(fmt::format("output %{}: was updated in place by {}", s_.names[v], where(s_, spoiled_[v], s_.steps[spoiled_[v]])));
+      if (spoiled_[v] >= 0)
+        throw TypeFault(fmt::format("output %{}: was updated in place by {}", s_.names[v],
+                                    where(s_, spoiled_[v], s_.steps[spoiled_[v]])));
       for (Atom a = 0; a < s_.mesh.num_atoms(); ++a)
         if (types_[v].place(a).hold != Hold::I)
-          throw TypeFault(fmt::format("output %{} over {}: is {}, must be I: leave or join it", s_.names[v], s_.mesh.name(a), to_string(types_[v].place(a))));
+          throw TypeFault(fmt::format("output %{} over {}: is {}, must be I: leave or join it", s_.names[v],
+                                      s_.mesh.name(a), to_string(types_[v].place(a))));
     }
   }
 
@@ -121,7 +130,8 @@ class Checker {
     for (int i = r.last; i < static_cast<int>(s_.steps.size()); ++i)
       for (ValueId v : s_.steps[i].in)
         if (inside(made[v]) && in_place(s_.steps[made[v]].op).empty())
-          throw TypeFault(fmt::format("{}: %{} is made in the repeated section, anew each time: accumulate it", where(s_, i, s_.steps[i]), s_.names[v]));
+          throw TypeFault(fmt::format("{}: %{} is made in the repeated section, anew each time: accumulate it",
+                                      where(s_, i, s_.steps[i]), s_.names[v]));
   }
 
   const Schedule& s_;

@@ -1,5 +1,5 @@
-// A training step as data: leaves, then steps in single-assignment form. `check`, `differentiate`, the rewrites, `print` and
-// the executor are functions of this list.
+// A training step as data: leaves, then steps in single-assignment form. `check`, `differentiate`, the rewrites,
+// `print` and the executor are functions of this list.
 #pragma once
 #include <map>
 #include <optional>
@@ -41,8 +41,8 @@ struct Schedule {
   std::vector<std::string> names;  // by ValueId
   std::vector<Leaf> leaves;
   std::vector<Step> steps;
-  std::vector<ValueId> outputs;               // held I everywhere
-  std::map<ValueId, ValueId> cotangent_of;    // cotangent -> its value: `check` compares their types
+  std::vector<ValueId> outputs;             // held I everywhere
+  std::map<ValueId, ValueId> cotangent_of;  // cotangent -> its value: `check` compares their types
   std::optional<Repeat> repeat;
 
   ValueId add_value(std::string name);        // a new id; a name already taken gets a number
@@ -53,9 +53,9 @@ struct Schedule {
 
 using Types = std::vector<Type>;  // by ValueId
 
-// Types of all values, or a one-line TypeFault: every step types; each value is made once, before its readers; nobody reads
-// a value after it was updated in place; outputs are I; every cotangent has the dual type of its value; a repeated
-// section leaks nothing but sums.
+// Types of all values, or a one-line TypeFault: every step types; each value is made once, before its readers; nobody
+// reads a value after it was updated in place; outputs are I; every cotangent has the dual type of its value; a
+// repeated section leaks nothing but sums.
 Types check(const Schedule& schedule);
 
 // (output, operand) pairs that an op updates in place.

@@ -14,6 +14,8 @@
 namespace plait {
 
 std::string print(const Schedule& schedule);
+// An op with its fields, "einsum out=T,F"; a move by its kinds and legs.
+std::string print_op(const Mesh& mesh, const Op& op);
 std::string print_step(const Schedule& schedule, const Types& types, int index);
 
 // Throws InputError "schedule text line 7: ..." on text that is not a schedule, TypeFault on one that does not type.

@@ -90,14 +90,15 @@ std::string to_string(const Mesh& mesh, const std::vector<Dim>& dims) {
   for (const Dim& dim : dims) {
     text += fmt::format("{}{}={}", text.empty() ? "" : ", ", dim.name, dim.size);
     if (dim.jagged()) text += "~" + dim.table;
-    for (const Mark& m : dim.stack) text += "/" + (m.is_atom() ? mesh.name(m.atom) : fmt::format("{}#{}:{}", m.split, m.part, m.parts));
+    for (const Mark& m : dim.stack)
+      text += "/" + (m.is_atom() ? mesh.name(m.atom) : fmt::format("{}#{}:{}", m.split, m.part, m.parts));
   }
   return "[" + text + "]";
 }
 
 std::string to_string(const Mesh& mesh, const Type& type) {
-  std::string text = type.role == Role::table    ? fmt::format("table<{}> ", type.routing)
-                     : type.role == Role::places ? fmt::format("places<{},{}> ", type.routing, type.chunk)
+  std::string text = type.role == Role::table       ? fmt::format("table<{}> ", type.routing)
+                     : type.role == Role::places    ? fmt::format("places<{},{}> ", type.routing, type.chunk)
                      : type.dtype == Dtype::integer ? "int "
                      : type.grad                    ? "real "
                                                     : "side ";

@@ -1,4 +1,5 @@
-// The type of a value: ONE global array, and how ranks hold it. A schedule whose types check computes what one rank would.
+// The type of a value: ONE global array, and how ranks hold it. A schedule whose types check computes what one rank
+// would.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -54,14 +55,15 @@ std::string to_string(const Place& place);  // "I", "S(T)"
 
 enum class Dtype { real, integer };
 
-// What an integer value is about: nothing special, the table of a routing, or the places of its routes in this rank's buffer.
+// What an integer value is about: nothing special, the table of a routing, or the places of its routes in this rank's
+// buffer.
 enum class Role { plain, table, places };
 
 struct Type {
   std::vector<Dim> dims;
   std::vector<Hold> holds;  // by atom; S: the atom is on the stack of one dim
   Dtype dtype = Dtype::real;
-  bool grad = true;         // false: a side value (positions, masks, ids, tables), no cotangent
+  bool grad = true;  // false: a side value (positions, masks, ids, tables), no cotangent
   Role role = Role::plain;
   std::string routing = {};  // which routing a table or places belong to
   int chunk = 0;             // places: of which chunk of the routing
@@ -72,8 +74,8 @@ struct Type {
   const Dim* find(std::string_view dim) const;
   Dim* find(std::string_view dim);
   bool has(std::string_view dim) const { return find(dim) != nullptr; }
-  int jagged_index() const;                // index of the jagged dim, -1 without
-  std::vector<Dim> prefix() const;         // the dims left of the jagged dim
+  int jagged_index() const;         // index of the jagged dim, -1 without
+  std::vector<Dim> prefix() const;  // the dims left of the jagged dim
   std::vector<std::string> dim_names() const;
 };
 

@@ -1,4 +1,5 @@
-// The types of a step's results from those of its operands, or a one-line TypeFault. `check` applies it to a whole list.
+// The types of a step's results from those of its operands, or a one-line TypeFault. `check` applies it to a whole
+// list.
 #pragma once
 #include <functional>
 #include <string>
@@ -30,14 +31,16 @@ struct StepTyping {
   [[noreturn]] void fault(const std::string& value, const std::string& why) const;
   [[noreturn]] void fault(const std::string& value, Atom atom, const std::string& why) const;
   [[noreturn]] void fault(size_t operand, const std::string& why) const { fault(in[operand].name, why); }
-  [[noreturn]] void fault(size_t operand, Atom atom, const std::string& why) const { fault(in[operand].name, atom, why); }
+  [[noreturn]] void fault(size_t operand, Atom atom, const std::string& why) const {
+    fault(in[operand].name, atom, why);
+  }
 };
 
 std::vector<Type> infer(const StepTyping& step);
 
 // The one rule of every multilinear op; per atom, over operands that have a gradient or are not the same everywhere:
-// all I -> I, and I beside anything else is a fault; one P and the rest R -> P; a sharded label: S where the operand has
-// it, R where it has not -> S if the result has it, else P; all R -> R. `label` maps dim names that mean the same.
+// all I -> I, and I beside anything else is a fault; one P and the rest R -> P; a sharded label: S where the operand
+// has it, R where it has not -> S if the result has it, else P; all R -> R. `label` maps dim names that mean the same.
 struct Multilinear {
   std::vector<Operand> in;
   std::vector<std::string> out;
@@ -45,12 +48,11 @@ struct Multilinear {
 };
 std::vector<Hold> holds(const StepTyping& step, const Multilinear& rule);
 
-std::string group_dim(Atom atom);                          // "g2": the digit dim of an atom
-std::string token_label(const std::string& dim);           // g2 and W are T
+std::string group_dim(Atom atom);                             // "g2": the digit dim of an atom
+std::string token_label(const std::string& dim);              // g2 and W are T
 void refuse_partial(const StepTyping& step, size_t operand);  // a non-linear op of a partial sum
 void expect_operands(const StepTyping& step, size_t low, size_t high);
 void expect_same_dim(const StepTyping& step, const Operand& a, const Operand& b, const std::string& dim);
-
 
 // The dims of the buffer of a routing whose tokens have this type (places or idx), without what follows the rows.
 std::vector<Dim> row_dims(const StepTyping& step, const Routing& routing, const Type& tokens);

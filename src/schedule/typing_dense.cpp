@@ -33,7 +33,8 @@ Type with_dims(const Type& like, std::vector<Dim> dims, std::vector<Hold> holds)
 std::vector<Type> same_dims(const StepTyping& step) {
   for (size_t i = 1; i < step.in.size(); ++i)
     if (step.type(i).dims != step.type(0).dims)
-      step.fault(i, fmt::format("is {}, %{} is {}", to_string(step.mesh, step.type(i)), step.in[0].name, to_string(step.mesh, step.type(0))));
+      step.fault(i, fmt::format("is {}, %{} is {}", to_string(step.mesh, step.type(i)), step.in[0].name,
+                                to_string(step.mesh, step.type(0))));
   return {step.type(0)};
 }
 
@@ -41,12 +42,15 @@ void expect_whole(const StepTyping& step, size_t operand, const std::string& dim
   const Dim* d = step.type(operand).find(dim);
   if (!d) step.fault(operand, fmt::format("has no dim {}", dim));
   for (const Mark& mark : d->stack)
-    if (mark.is_atom()) step.fault(operand, mark.atom, fmt::format("dim {} must be whole for {}: gather or join it first", dim, name(step.op)));
+    if (mark.is_atom())
+      step.fault(operand, mark.atom,
+                 fmt::format("dim {} must be whole for {}: gather or join it first", dim, name(step.op)));
 }
 
 Type without_gate_pair(const StepTyping& step, Type t) {
   const size_t u = t.dims.size() < 2 ? 0 : t.dims.size() - 2;
-  if (t.dims.size() < 2 || t.dims[u].name != "U" || t.dims[u].size != 2 || !t.dims[u].stack.empty()) step.fault(0, "glu needs dims [.., U=2, F]");
+  if (t.dims.size() < 2 || t.dims[u].name != "U" || t.dims[u].size != 2 || !t.dims[u].stack.empty())
+    step.fault(0, "glu needs dims [.., U=2, F]");
   t.dims.erase(t.dims.begin() + static_cast<long>(u));
   return t;
 }
@@ -58,18 +62,23 @@ std::vector<Type> infer_op(const StepTyping& step, const Einsum& op) {
   const Operand &a = step.in[0], &b = step.in[1];
   std::vector<Dim> known = a.type->dims;
   for (const Dim& dim : b.type->dims) {
-    if (a.type->has(dim.name)) expect_same_dim(step, a, b, dim.name);
-    else known.push_back(dim);
+    if (a.type->has(dim.name))
+      expect_same_dim(step, a, b, dim.name);
+    else
+      known.push_back(dim);
   }
   if (!contraction(a.type->dim_names(), b.type->dim_names(), op.out)) {
-    step.fault(1, fmt::format("[{}] x [{}] -> [{}] is not one matrix product of known layout", fmt::join(a.type->dim_names(), " "),
-                              fmt::join(b.type->dim_names(), " "), fmt::join(op.out, " ")));
+    step.fault(1, fmt::format("[{}] x [{}] -> [{}] is not one matrix product of known layout",
+                              fmt::join(a.type->dim_names(), " "), fmt::join(b.type->dim_names(), " "),
+                              fmt::join(op.out, " ")));
   }
   if (step.in.size() == 3) {
     const Type& rows = a.type->jagged_index() >= 0 ? *a.type : *b.type;
     const Type& table = step.type(2);
-    if (rows.jagged_index() < 0 || table.role != Role::table || table.dims != rows.prefix() || table.routing != rows.dims[rows.jagged_index()].table)
-      step.fault(2, fmt::format("is {}, needed is the table of the rows as {}", to_string(step.mesh, table), to_string(step.mesh, rows.prefix())));
+    if (rows.jagged_index() < 0 || table.role != Role::table || table.dims != rows.prefix() ||
+        table.routing != rows.dims[rows.jagged_index()].table)
+      step.fault(2, fmt::format("is {}, needed is the table of the rows as {}", to_string(step.mesh, table),
+                                to_string(step.mesh, rows.prefix())));
   }
   std::vector<Dim> dims;
   for (const std::string& label : op.out)
@@ -102,7 +111,8 @@ std::vector<Type> infer_op(const StepTyping& step, const Split& op) {
   const Dim* dim = step.type(0).find(op.dim);
   if (!dim) step.fault(0, fmt::format("has no dim {}", op.dim));
   if (dim->jagged() || local_size(step.mesh, *dim) % op.parts)
-    step.fault(0, fmt::format("dim {} of {} local entries does not split in {}", op.dim, local_size(step.mesh, *dim), op.parts));
+    step.fault(0, fmt::format("dim {} of {} local entries does not split in {}", op.dim, local_size(step.mesh, *dim),
+                              op.parts));
   for (int i = 0; i < op.parts; ++i) {
     Type t = step.type(0);
     Dim& d = *t.find(op.dim);
@@ -121,11 +131,16 @@ std::vector<Type> infer_op(const StepTyping& step, const Concat& op) {
     Dim* d = t.find(op.dim);
     const Mark want{.split = op.id, .part = i, .parts = parts};
     if (!d || d->stack.empty() || d->stack.back() != want)
-      step.fault(i, fmt::format("is not chunk {} of {} of the split {} (innermost along {}): undo what came after the split first", i, parts, op.id, op.dim));
+      step.fault(
+          i, fmt::format(
+                 "is not chunk {} of {} of the split {} (innermost along {}): undo what came after the split first", i,
+                 parts, op.id, op.dim));
     d->size *= parts;
     d->stack.pop_back();
     if (i == 0) first = t;
-    if (t != first) step.fault(i, fmt::format("chunk {} is {}, chunk 0 is {}", i, to_string(step.mesh, t), to_string(step.mesh, first)));
+    if (t != first)
+      step.fault(i,
+                 fmt::format("chunk {} is {}, chunk 0 is {}", i, to_string(step.mesh, t), to_string(step.mesh, first)));
   }
   return {first};
 }
@@ -136,7 +151,8 @@ std::vector<Type> infer_op(const StepTyping& step, const Unflatten& op) {
   if (it == t.dims.end()) step.fault(0, fmt::format("has no dim {}", op.dim));
   const int64_t local = local_size(step.mesh, *it);
   if (local % op.minor_size)
-    step.fault(0, fmt::format("holds {} entries of {} on a rank, which do not divide by {} {}: gather over tp first", local, op.dim, op.minor, op.minor_size));
+    step.fault(0, fmt::format("holds {} entries of {} on a rank, which do not divide by {} {}: gather over tp first",
+                              local, op.dim, op.minor, op.minor_size));
   const Dim major{op.major, it->size / op.minor_size, it->stack}, minor{op.minor, op.minor_size};
   *it = major;
   t.dims.insert(it + 1, minor);
@@ -146,7 +162,8 @@ std::vector<Type> infer_op(const StepTyping& step, const Unflatten& op) {
 std::vector<Type> infer_op(const StepTyping& step, const Flatten& op) {
   Type t = step.type(0);
   auto major = std::find_if(t.dims.begin(), t.dims.end(), [&](const Dim& d) { return d.name == op.major; });
-  if (major == t.dims.end() || major + 1 == t.dims.end() || (major + 1)->name != op.minor || !(major + 1)->stack.empty())
+  if (major == t.dims.end() || major + 1 == t.dims.end() || (major + 1)->name != op.minor ||
+      !(major + 1)->stack.empty())
     step.fault(0, fmt::format("has no whole dim {} right of {}", op.minor, op.major));
   *major = Dim{op.dim, major->size * (major + 1)->size, major->stack};
   t.dims.erase(major + 1);
@@ -163,7 +180,8 @@ std::vector<Type> infer_op(const StepTyping& step, const ActivateGrad& op) {
   expect_operands(step, 2, 2);
   refuse_partial(step, 0);
   const Type result = op.glu ? without_gate_pair(step, step.type(0)) : step.type(0);
-  if (step.type(1).dims != result.dims) step.fault(1, fmt::format("is {}, needed is {}", to_string(step.mesh, step.type(1)), to_string(step.mesh, result)));
+  if (step.type(1).dims != result.dims)
+    step.fault(1, fmt::format("is {}, needed is {}", to_string(step.mesh, step.type(1)), to_string(step.mesh, result)));
   const Type& x = step.type(0);
   return {with_dims(x, x.dims, holds(step, {.in = step.in, .out = x.dim_names()}))};
 }
@@ -181,7 +199,8 @@ std::vector<Type> infer_op(const StepTyping& step, const RmsNormGrad&) {
   expect_operands(step, 3, 3);
   refuse_partial(step, 0);
   const Operand &x = step.in[0], &gain = step.in[1], &dy = step.in[2];
-  if (dy.type->dims != x.type->dims) step.fault(2, fmt::format("is {}, needed are the dims of %{}", to_string(step.mesh, *dy.type), x.name));
+  if (dy.type->dims != x.type->dims)
+    step.fault(2, fmt::format("is {}, needed are the dims of %{}", to_string(step.mesh, *dy.type), x.name));
   return {with_dims(*x.type, x.type->dims, holds(step, {.in = step.in, .out = x.type->dim_names()})),
           with_dims(*gain.type, gain.type->dims, holds(step, {.in = {x, dy}, .out = {"D"}}))};
 }
@@ -208,7 +227,8 @@ void check_attention(const StepTyping& step) {
     const Dim *heads = step.type(0).find("H"), *kv = step.type(i).find("J");
     if (!heads || !kv || heads->size % kv->size) step.fault(i, "needs dims [B, S, J, A] with J dividing the heads H");
     for (Atom atom = 0; atom < step.mesh.num_atoms(); ++atom)
-      if (heads->holds(atom) != kv->holds(atom)) step.fault(i, atom, "query heads and key/value heads are not split alike: slice both or neither");
+      if (heads->holds(atom) != kv->holds(atom))
+        step.fault(i, atom, "query heads and key/value heads are not split alike: slice both or neither");
   }
 }
 
@@ -251,7 +271,8 @@ std::vector<Type> infer_op(const StepTyping& step, const EmbedGrad& op) {
   expect_same_dim(step, step.in[1], step.in[0], "T");
   const Type hot = one_hot(step.type(1), op.vocab);
   std::vector<Dim> dims = {op.vocab, step.type(0).dims.back()};
-  return {with_dims(step.type(0), dims, holds(step, {.in = {step.in[0], {step.in[1].name, &hot}}, .out = names(dims)}))};
+  return {
+      with_dims(step.type(0), dims, holds(step, {.in = {step.in[0], {step.in[1].name, &hot}}, .out = names(dims)}))};
 }
 
 std::vector<Type> infer_op(const StepTyping& step, const RowMax&) {
@@ -291,7 +312,9 @@ std::vector<Type> infer_op(const StepTyping& step, const ExpSumTargetGrad&) {
   expect_operands(step, 5, 5);
   check_vocab_loss(step);
   const Type& z = step.type(0);
-  if (step.type(3) != step.type(4)) step.fault(4, fmt::format("is {}, %{} is {}", to_string(step.mesh, step.type(4)), step.in[3].name, to_string(step.mesh, step.type(3))));
+  if (step.type(3) != step.type(4))
+    step.fault(4, fmt::format("is {}, %{} is {}", to_string(step.mesh, step.type(4)), step.in[3].name,
+                              to_string(step.mesh, step.type(3))));
   expect_same_dim(step, step.in[0], step.in[3], "T");
   return {with_dims(z, z.dims, holds(step, {.in = {step.in[0], step.in[3]}, .out = z.dim_names()}))};
 }
@@ -300,7 +323,9 @@ std::vector<Type> infer_op(const StepTyping& step, const Nll&) {
   expect_operands(step, 3, 3);
   refuse_partial(step, 0);
   refuse_partial(step, 1);
-  if (step.type(0) != step.type(1)) step.fault(1, fmt::format("is {}, %{} is {}", to_string(step.mesh, step.type(1)), step.in[0].name, to_string(step.mesh, step.type(0))));
+  if (step.type(0) != step.type(1))
+    step.fault(1, fmt::format("is {}, %{} is {}", to_string(step.mesh, step.type(1)), step.in[0].name,
+                              to_string(step.mesh, step.type(0))));
   expect_same_dim(step, step.in[0], step.in[2], "T");
   return {with_dims(step.type(0), {}, holds(step, {.in = {step.in[0], step.in[2]}, .out = {}}))};
 }

@@ -21,7 +21,8 @@ void expect_whole_experts(const StepTyping& step) {
   const Type& logits = step.type(0);
   if (logits.dims.empty() || logits.dims.back().name != "E") step.fault(0, "is not logits [.., E]");
   for (const Mark& mark : logits.dims.back().stack)
-    if (mark.is_atom()) step.fault(0, mark.atom, fmt::format("{} needs every expert's logit: gather E first", name(step.op)));
+    if (mark.is_atom())
+      step.fault(0, mark.atom, fmt::format("{} needs every expert's logit: gather E first", name(step.op)));
 }
 
 std::vector<Dim> route_dims(const Type& logits, int64_t top_k) {
@@ -39,7 +40,8 @@ Type like(const Type& t, std::vector<Dim> dims, std::vector<Hold> holds) {
 
 void expect_same_type(const StepTyping& step, size_t a, size_t b) {
   if (step.type(a).dims != step.type(b).dims)
-    step.fault(b, fmt::format("is {}, %{} is {}", to_string(step.mesh, step.type(b)), step.in[a].name, to_string(step.mesh, step.type(a))));
+    step.fault(b, fmt::format("is {}, %{} is {}", to_string(step.mesh, step.type(b)), step.in[a].name,
+                              to_string(step.mesh, step.type(a))));
 }
 
 }  // namespace
@@ -51,9 +53,12 @@ std::vector<Type> infer_op(const StepTyping& step, const Route& op) {
   expect_same_dim(step, step.in[0], step.in[1], "T");
   const Type& logits = step.type(0);
   const std::vector<Dim> dims = route_dims(logits, op.top_k);
-  if (op.top_k > logits.dims.back().size) step.fault(0, fmt::format("has {} experts, fewer than the {} routes of a token", logits.dims.back().size, op.top_k));
+  if (op.top_k > logits.dims.back().size)
+    step.fault(0,
+               fmt::format("has {} experts, fewer than the {} routes of a token", logits.dims.back().size, op.top_k));
   if (const int64_t local = local_size(step.mesh, *logits.find("T")); op.group && local % op.group)
-    step.fault(0, fmt::format("a rank gates {} tokens, which gate groups of {} cut: choose a group that divides them", local, op.group));
+    step.fault(0, fmt::format("a rank gates {} tokens, which gate groups of {} cut: choose a group that divides them",
+                              local, op.group));
   const Type weight = like(logits, dims, holds(step, {.in = step.in, .out = names(dims)}));
   return {weight, integer(weight), integer(weight)};
 }
@@ -81,8 +86,10 @@ std::vector<Type> infer_op(const StepTyping& step, const GateStatsGrad&) {
   expect_operands(step, 4, 4);
   refuse_partial(step, 0);
   const Type& logits = step.type(0);
-  if (step.type(2).holds != step.type(3).holds) step.fault(3, fmt::format("is held otherwise than %{}", step.in[2].name));
-  return {like(logits, logits.dims, holds(step, {.in = {step.in[0], step.in[1], step.in[2]}, .out = logits.dim_names()}))};
+  if (step.type(2).holds != step.type(3).holds)
+    step.fault(3, fmt::format("is held otherwise than %{}", step.in[2].name));
+  return {
+      like(logits, logits.dims, holds(step, {.in = {step.in[0], step.in[1], step.in[2]}, .out = logits.dim_names()}))};
 }
 
 std::vector<Type> infer_op(const StepTyping& step, const Load& op) {
@@ -98,7 +105,8 @@ std::vector<Type> infer_op(const StepTyping& step, const Load& op) {
 
 std::vector<Type> infer_op(const StepTyping& step, const Balance&) {
   expect_operands(step, 5, 5);
-  if (step.type(2).holds != step.type(0).holds) step.fault(2, fmt::format("is held otherwise than %{}", step.in[0].name));
+  if (step.type(2).holds != step.type(0).holds)
+    step.fault(2, fmt::format("is held otherwise than %{}", step.in[0].name));
   expect_same_dim(step, step.in[0], step.in[1], "E");
   return {like(step.type(0), {}, holds(step, {.in = {step.in[0], step.in[1]}, .out = {}}))};
 }
@@ -129,7 +137,8 @@ std::vector<Dim> row_dims(const StepTyping& step, const Routing& routing, const 
     return dims;
   }
   const int64_t local = local_size(step.mesh, *t);
-  if (!routing.group || local % routing.group) step.fault(0, fmt::format("a rank gates {} tokens, which gate groups of {} cut", local, routing.group));
+  if (!routing.group || local % routing.group)
+    step.fault(0, fmt::format("a rank gates {} tokens, which gate groups of {} cut", local, routing.group));
   std::vector<Dim> dims = {{"E", routing.experts}};
   for (const Mark& mark : t->stack)
     if (mark.is_atom()) dims.push_back({group_dim(mark.atom), step.mesh.size(mark.atom), {mark}});
@@ -157,12 +166,13 @@ void expect_token_order(const StepTyping& step) {
   const Dim& t = *step.type(0).find("T");
   const std::vector<Atom> atoms = step.mesh.atoms();
   for (size_t i = 0; i < t.stack.size(); ++i)
-    if (i >= atoms.size() || t.stack[i].atom != atoms[i]) step.fault(0, t.stack[i].atom, "tokens must be split by the slowest digits first");
+    if (i >= atoms.size() || t.stack[i].atom != atoms[i])
+      step.fault(0, t.stack[i].atom, "tokens must be split by the slowest digits first");
 }
 
 // Places, and what else an encode, decode or pair must agree with them on.
 struct RoutedOperands {
-  size_t places;       // operand index
+  size_t places;  // operand index
   std::vector<Dim> rows;
 };
 
@@ -172,7 +182,8 @@ RoutedOperands routed(const StepTyping& step, const Routing& routing) {
     if (step.type(i).role == Role::places) at = i;
   if (at == step.in.size()) step.fault(step.in.size() - 1, "is not the places of a count or arrange");
   if (step.type(at).routing != routing.id)
-    step.fault(at, fmt::format("holds places of routing {}, this {} is of {}", step.type(at).routing, name(step.op), routing.id));
+    step.fault(at, fmt::format("holds places of routing {}, this {} is of {}", step.type(at).routing, name(step.op),
+                               routing.id));
   return {at, row_dims(step, routing, step.type(at))};
 }
 
@@ -183,23 +194,30 @@ void expect_rows(const StepTyping& step, size_t operand, const std::vector<Dim>&
     const Dim* have = rows.find(dim.name);
     for (Atom atom = 0; have && atom < step.mesh.num_atoms(); ++atom)
       if (dim.holds(atom) != have->holds(atom))
-        step.fault(operand, atom, fmt::format("{} needs the rows back as {}, they are {}", name(step.op), to_string(step.mesh, want), to_string(step.mesh, rows.dims)));
+        step.fault(operand, atom,
+                   fmt::format("{} needs the rows back as {}, they are {}", name(step.op), to_string(step.mesh, want),
+                               to_string(step.mesh, rows.dims)));
   }
-  step.fault(operand, fmt::format("{} needs rows {}, this is {}", name(step.op), to_string(step.mesh, want), to_string(step.mesh, rows.dims)));
+  step.fault(operand, fmt::format("{} needs rows {}, this is {}", name(step.op), to_string(step.mesh, want),
+                                  to_string(step.mesh, rows.dims)));
 }
 
 void expect_table_of(const StepTyping& step, size_t operand, const Routing& routing) {
   const Type& table = step.type(operand);
   const std::vector<Dim> want = table_dims(step.mesh, routing, step.type(operand - 1));
   if (table.role != Role::table || table.routing != routing.id || table.dims != want)
-    step.fault(operand, fmt::format("is {}, needed is the table of {} as {}", to_string(step.mesh, table), routing.id, to_string(step.mesh, want)));
+    step.fault(operand, fmt::format("is {}, needed is the table of {} as {}", to_string(step.mesh, table), routing.id,
+                                    to_string(step.mesh, want)));
 }
 
-std::vector<Operand> values(const StepTyping& step, size_t count) { return {step.in.begin(), step.in.begin() + static_cast<long>(count)}; }
+std::vector<Operand> values(const StepTyping& step, size_t count) {
+  return {step.in.begin(), step.in.begin() + static_cast<long>(count)};
+}
 
 void expect_weight(const StepTyping& step, size_t operand, size_t places) {
   if (step.type(operand).dims != step.type(places).dims)
-    step.fault(operand, fmt::format("weights are {}, the places {}", to_string(step.mesh, step.type(operand)), to_string(step.mesh, step.type(places))));
+    step.fault(operand, fmt::format("weights are {}, the places {}", to_string(step.mesh, step.type(operand)),
+                                    to_string(step.mesh, step.type(places))));
 }
 
 }  // namespace

@@ -10,8 +10,11 @@ namespace {
 
 bool fusible(const std::vector<MoveKind>& kinds) {
   const std::set<MoveKind> set(kinds.begin(), kinds.end());
-  const auto within = [&](std::set<MoveKind> all) { return std::includes(all.begin(), all.end(), set.begin(), set.end()); };
-  return set.size() <= 1 || within({MoveKind::exchange, MoveKind::gather}) || within({MoveKind::exchange, MoveKind::scatter});
+  const auto within = [&](std::set<MoveKind> all) {
+    return std::includes(all.begin(), all.end(), set.begin(), set.end());
+  };
+  return set.size() <= 1 || within({MoveKind::exchange, MoveKind::gather}) ||
+         within({MoveKind::exchange, MoveKind::scatter});
 }
 
 void check_legs(const StepTyping& step, const Legs& legs, size_t operand) {
@@ -21,23 +24,29 @@ void check_legs(const StepTyping& step, const Legs& legs, size_t operand) {
   for (const Leg& leg : legs) {
     const MoveKind* kind = find_kind(leg);
     if (!seen.insert(leg.atom).second) step.fault(operand, leg.atom, "has two legs: one move takes each atom once");
-    if (!kind) step.fault(operand, leg.atom, fmt::format("no move takes {} to {}", to_string(leg.from), to_string(leg.to)));
+    if (!kind)
+      step.fault(operand, leg.atom, fmt::format("no move takes {} to {}", to_string(leg.from), to_string(leg.to)));
     if (t.place(leg.atom) != leg.from)
-      step.fault(operand, leg.atom, fmt::format("{} needs {}, the value is {}", name(*kind), to_string(leg.from), to_string(t.place(leg.atom))));
+      step.fault(
+          operand, leg.atom,
+          fmt::format("{} needs {}, the value is {}", name(*kind), to_string(leg.from), to_string(t.place(leg.atom))));
     for (const Place& p : {leg.from, leg.to}) {
       const Dim* dim = p.hold == Hold::S ? t.find(p.dim) : nullptr;
       if (p.hold == Hold::S && !dim) step.fault(operand, leg.atom, fmt::format("has no dim {}", p.dim));
-      if (dim && dim->jagged()) step.fault(operand, leg.atom, fmt::format("dim {} has no fixed size: move one of its group dims", p.dim));
+      if (dim && dim->jagged())
+        step.fault(operand, leg.atom, fmt::format("dim {} has no fixed size: move one of its group dims", p.dim));
     }
   }
-  if (!fusible(kinds(legs))) step.fault(operand, legs.front().atom, fmt::format("{} cannot travel in one message", title(legs)));
+  if (!fusible(kinds(legs)))
+    step.fault(operand, legs.front().atom, fmt::format("{} cannot travel in one message", title(legs)));
 }
 
 void pop(const StepTyping& step, Type& t, const Leg& leg, size_t operand) {
   Dim& dim = *t.find(leg.from.dim);
   if (const Mark& top = dim.stack.back(); top.atom != leg.atom) {
-    step.fault(operand, leg.atom, fmt::format("dim {} is split further inside, by {}: undo that first", dim.name,
-                                              top.is_atom() ? step.mesh.name(top.atom) : "the chunks of " + top.split));
+    step.fault(operand, leg.atom,
+               fmt::format("dim {} is split further inside, by {}: undo that first", dim.name,
+                           top.is_atom() ? step.mesh.name(top.atom) : "the chunks of " + top.split));
   }
   dim.stack.pop_back();
 }
@@ -45,8 +54,9 @@ void pop(const StepTyping& step, Type& t, const Leg& leg, size_t operand) {
 void push(const StepTyping& step, Type& t, const Leg& leg, size_t operand) {
   Dim& dim = *t.find(leg.to.dim);
   if (local_size(step.mesh, dim) % step.mesh.size(leg.atom)) {
-    step.fault(operand, leg.atom, fmt::format("dim {} holds {} entries here, which do not divide by {}", dim.name, local_size(step.mesh, dim),
-                                              step.mesh.size(leg.atom)));
+    step.fault(operand, leg.atom,
+               fmt::format("dim {} holds {} entries here, which do not divide by {}", dim.name,
+                           local_size(step.mesh, dim), step.mesh.size(leg.atom)));
   }
   dim.stack.push_back({.atom = leg.atom});
 }
@@ -67,7 +77,8 @@ Type moved(const StepTyping& step, const Legs& legs, size_t operand) {
 void expect_table(const StepTyping& step, size_t operand, const std::vector<Dim>& want, const std::string& routing) {
   const Type& t = step.type(operand);
   if (t.role != Role::table || t.routing != routing || t.dims != want) {
-    step.fault(operand, fmt::format("is {}, needed is the table of {} as {}", to_string(step.mesh, t), routing, to_string(step.mesh, want)));
+    step.fault(operand, fmt::format("is {}, needed is the table of {} as {}", to_string(step.mesh, t), routing,
+                                    to_string(step.mesh, want)));
   }
 }
 

@@ -10,9 +10,13 @@ void expect_like_parameter(const StepTyping& step, size_t operand) {
   for (Atom atom = 0; atom < step.mesh.num_atoms(); ++atom) {
     if (t.place(atom) == param.place(atom)) continue;
     const char* fix = t.place(atom).hold == Hold::P ? ": leave or scatter the gradient first" : "";
-    step.fault(operand, atom, fmt::format("is {}, the parameter is {}{}", to_string(t.place(atom)), to_string(param.place(atom)), fix));
+    step.fault(
+        operand, atom,
+        fmt::format("is {}, the parameter is {}{}", to_string(t.place(atom)), to_string(param.place(atom)), fix));
   }
-  if (t.dims != param.dims) step.fault(operand, fmt::format("is {}, the parameter is {}", to_string(step.mesh, t), to_string(step.mesh, param)));
+  if (t.dims != param.dims)
+    step.fault(operand,
+               fmt::format("is {}, the parameter is {}", to_string(step.mesh, t), to_string(step.mesh, param)));
 }
 
 void expect_scalar(const StepTyping& step, size_t operand) {
@@ -31,7 +35,8 @@ std::vector<Type> infer_op(const StepTyping& step, const SumSquares&) {
   t.grad = false;
   for (size_t i = 0; i < step.in.size(); ++i) {
     refuse_partial(step, i);
-    if (step.type(i).holds != step.type(0).holds) step.fault(i, fmt::format("is held otherwise than %{}: sum squares of values held alike", step.in[0].name));
+    if (step.type(i).holds != step.type(0).holds)
+      step.fault(i, fmt::format("is held otherwise than %{}: sum squares of values held alike", step.in[0].name));
   }
   for (Hold& hold : t.holds)
     if (hold == Hold::S) hold = Hold::P;

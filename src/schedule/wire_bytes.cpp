@@ -15,7 +15,8 @@ WireCost wire_cost(const Schedule& schedule, const Types& types, const Step& ste
   if (!move || collective(move->legs) == Collective::none) return {};
   WireCost cost{.collective = collective(move->legs), .ranks = schedule.mesh.count(wire_atoms(move->legs))};
   for (size_t i = 0; i < step.out.size(); ++i) {
-    const int64_t larger = std::max(local_elements(schedule.mesh, types[step.in[i]]), local_elements(schedule.mesh, types[step.out[i]]));
+    const int64_t larger =
+        std::max(local_elements(schedule.mesh, types[step.in[i]]), local_elements(schedule.mesh, types[step.out[i]]));
     cost.bytes += static_cast<double>(larger) * item * (cost.ranks - 1) / cost.ranks;
   }
   if (cost.collective == Collective::all_reduce) cost.bytes *= 2;

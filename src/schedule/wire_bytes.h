@@ -6,9 +6,9 @@ namespace plait {
 
 struct WireCost {
   Collective collective = Collective::none;
-  int ranks = 1;      // size of the group
-  double bytes = 0;   // sent by one rank: m (n-1)/n for gather, scatter, exchange, twice that for leave and sum;
-                      // m = the larger local side. A jagged dim counts its expected size.
+  int ranks = 1;     // size of the group
+  double bytes = 0;  // sent by one rank: m (n-1)/n for gather, scatter, exchange, twice that for leave and sum;
+                     // m = the larger local side. A jagged dim counts its expected size.
 };
 
 // `item` = bytes of an element.

@@ -1,0 +1,199 @@
+#include "schedule/lower.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/errors.h"
+#include "schedule/builder.h"
+#include "schedule/typing.h"
+#include "schedule/wire_bytes.h"
+
+namespace plait {
+namespace {
+
+bool shares(const std::vector<std::string>& labels, const std::vector<Dim>& dims) {
+  return std::any_of(dims.begin(), dims.end(),
+                     [&](const Dim& d) { return std::find(labels.begin(), labels.end(), d.name) != labels.end(); });
+}
+
+bool moves_cells(const Move& move, const std::vector<Dim>& prefix) {
+  for (const Leg& leg : move.legs)
+    if (shares({leg.from.dim, leg.to.dim}, prefix)) return true;
+  return false;
+}
+
+// Whether a product depends on which cell a row is in: its weights differ by cell, or its sums do.
+bool groups_rows(const Einsum& einsum, const std::vector<const Type*>& in, const Type& rows) {
+  const std::vector<Dim> prefix = rows.prefix();
+  for (const Type* t : in)
+    if (t->jagged_index() < 0 && shares(names(prefix), t->dims)) return true;
+  const std::string& jagged = rows.dims[rows.jagged_index()].name;
+  const bool summed = std::find(einsum.out.begin(), einsum.out.end(), jagged) == einsum.out.end();
+  return summed && shares(einsum.out, prefix);
+}
+
+// A way from one layout of a table to another: a message, then slices.
+struct Relayout {
+  double bytes = 0;
+  std::vector<Legs> moves;
+};
+
+class Lowering {
+ public:
+  explicit Lowering(const Schedule& source)
+      : source_(source), all_types_(check(source)), s_(source), types_(all_types_) {
+    s_.steps.clear();
+  }
+
+  Schedule run() {
+    for (const Leaf& leaf : source_.leaves)
+      if (leaf.type.role == Role::table) have_.push_back(leaf.value);
+    for (size_t i = 0; i < source_.steps.size(); ++i) step(static_cast<int>(i));
+    s_.steps.clear();
+    std::vector<int> first_with(source_.steps.size() + 1, -1);
+    for (const Placed& p : out_) {
+      for (int i = p.source; i >= 0 && first_with[i] < 0; --i) first_with[i] = static_cast<int>(s_.steps.size());
+      s_.steps.push_back(p.step);
+    }
+    if (s_.repeat) {
+      first_with.back() = static_cast<int>(s_.steps.size());
+      s_.repeat->first = first_with[source_.repeat->first];
+      s_.repeat->last = first_with[source_.repeat->last];
+    }
+    check(s_);
+    return std::move(s_);
+  }
+
+ private:
+  struct Placed {
+    Step step;
+    int source;  // index in the source list that it belongs to
+  };
+
+  void step(int index) {
+    Step step = source_.steps[index];
+    for (ValueId table : tables_for(step)) step.in.push_back(table);
+    out_.push_back({step, index});
+    if (const Count* count = as<Count>(step.op)) {
+      have_.push_back(step.out[0]);
+      prepare(count->routing.id);
+    }
+  }
+
+  std::vector<ValueId> tables_for(const Step& step) {
+    std::vector<const Type*> in;
+    for (ValueId v : step.in) in.push_back(&all_types_[v]);
+    if (const Encode* encode = as<Encode>(step.op)) {
+      if (encode->routing.capacity) return {};
+      return {get(encode->routing.id, table_dims(s_.mesh, encode->routing, *in.back()))};
+    }
+    const auto rows = std::find_if(in.begin(), in.end(), [](const Type* t) { return t->jagged_index() >= 0; });
+    if (rows == in.end()) return {};
+    const Type& t = **rows;
+    const std::string& id = t.dims[t.jagged_index()].table;
+    if (const Move* move = as<Move>(step.op); move && moves_cells(*move, t.prefix()))
+      return {get(id, t.prefix()), get(id, all_types_[step.out[0]].prefix())};
+    if (const Einsum* einsum = as<Einsum>(step.op); einsum && groups_rows(*einsum, in, t)) return {get(id, t.prefix())};
+    return {};
+  }
+
+  // Every layout that a table will be needed in, at once, least sharded first: one message, the rest are slices of it.
+  void prepare(const std::string& id) {
+    std::vector<std::vector<Dim>> layouts;
+    for (const Type& t : all_types_) {
+      const int j = t.jagged_index();
+      if (j < 0 || t.dims[j].table != id) continue;
+      if (std::find(layouts.begin(), layouts.end(), t.prefix()) == layouts.end()) layouts.push_back(t.prefix());
+    }
+    const auto sharded = [](const std::vector<Dim>& dims) {
+      size_t n = 0;
+      for (const Dim& d : dims) n += d.stack.size();
+      return n;
+    };
+    std::stable_sort(layouts.begin(), layouts.end(),
+                     [&](const auto& a, const auto& b) { return sharded(a) < sharded(b); });
+    for (const auto& dims : layouts) get(id, dims);
+  }
+
+  ValueId get(const std::string& id, const std::vector<Dim>& dims) {
+    ValueId from = -1;
+    Relayout best;
+    for (ValueId v : have_) {
+      const Type& t = types_[v];
+      if (t.routing != id) continue;
+      if (t.dims == dims) return v;
+      if (const auto way = relayout(v, dims);
+          way && (from < 0 || std::pair(way->bytes, way->moves.size()) < std::pair(best.bytes, best.moves.size()))) {
+        best = *way;
+        from = v;
+      }
+    }
+    if (from < 0) throw TypeFault(fmt::format("no relayout gives the table of {} as {}", id, to_string(s_.mesh, dims)));
+    for (const Legs& legs : best.moves) from = emit(from, legs);
+    return from;
+  }
+
+  std::optional<Relayout> relayout(ValueId v, const std::vector<Dim>& dims) {
+    Type want{.dims = dims, .holds = std::vector<Hold>(s_.mesh.num_atoms(), Hold::I)};
+    Legs message, slices;
+    for (Atom a : s_.mesh.atoms()) {
+      const Place from = types_[v].place(a), to = want.place(a);
+      const bool both_whole = from.hold != Hold::S && to.hold != Hold::S;
+      if (from == to || both_whole) continue;
+      (from.hold == Hold::S ? message : slices).push_back({a, from.hold == Hold::R ? Place{Hold::R} : from, to});
+    }
+    const auto exchanges = [](const Leg& leg) { return leg.to.hold == Hold::S; };
+    if (std::any_of(message.begin(), message.end(), exchanges))
+      for (Leg& leg : message)
+        if (!exchanges(leg)) leg.to = {Hold::R};
+    Relayout way;
+    Type type = types_[v];
+    for (const Legs& legs : {message, slices}) {
+      if (legs.empty()) continue;
+      const auto next = try_move(type, legs);
+      if (!next) return std::nullopt;
+      Schedule one;
+      one.mesh = s_.mesh;
+      way.bytes += wire_cost(one, {type, *next}, {Move{legs}, {0}, {1}}, 8).bytes;
+      way.moves.push_back(legs);
+      type = *next;
+    }
+    if (type.dims != dims) return std::nullopt;
+    return way;
+  }
+
+  std::optional<Type> try_move(const Type& type, const Legs& legs) {
+    try {
+      return infer({s_.mesh, Move{legs}, {{"table", &type}}, "relayout"}).front();
+    } catch (const TypeFault&) {
+      return std::nullopt;
+    }
+  }
+
+  // A move of a table right after what makes it: counts travel before the rows.
+  ValueId emit(ValueId v, const Legs& legs) {
+    size_t at = 0;
+    for (size_t i = 0; i < out_.size(); ++i)
+      if (std::find(out_[i].step.out.begin(), out_[i].step.out.end(), v) != out_[i].step.out.end()) at = i + 1;
+    const Type type = infer({s_.mesh, Move{legs}, {{s_.names[v], &types_[v]}}, "lower"}).front();
+    const ValueId made = s_.add_value(fmt::format("{}.{}", s_.names[v], tables_++));
+    types_.push_back(type);
+    out_.insert(out_.begin() + static_cast<long>(at), {Step{Move{legs}, {v}, {made}}, at ? out_[at - 1].source : 0});
+    have_.push_back(made);
+    return made;
+  }
+
+  const Schedule& source_;
+  Types all_types_;  // of the source
+  Schedule s_;       // names and leaves of the result
+  Types types_;      // of the result, tables included
+  std::vector<Placed> out_;
+  std::vector<ValueId> have_;  // tables made so far
+  int tables_ = 0;
+};
+
+}  // namespace
+
+Schedule lower(const Schedule& schedule) { return Lowering(schedule).run(); }
+
+}  // namespace plait
