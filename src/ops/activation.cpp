@@ -1,0 +1,134 @@
+#include "ops/activation.h"
+
+#include "ops/kernel.h"
+#include "ops/simd.h"
+
+namespace plait::ops {
+namespace {
+
+struct Silu {
+  template <class T>
+  static T value(T x) {
+    return x / (1 + fast_exp(-x));
+  }
+  template <class T>
+  static T slope(T x) {
+    T s = 1 / (1 + fast_exp(-x));
+    return s * (1 + x * (1 - s));
+  }
+};
+
+struct Gelu {
+  template <class T>
+  static T below(T x) {  // the normal distribution
+    return T(0.5) * (1 + fast_erf(x * T(0.70710678118654752440)));
+  }
+  template <class T>
+  static T value(T x) {
+    return x * below(x);
+  }
+  template <class T>
+  static T slope(T x) {
+    return below(x) + x * T(0.39894228040143267794) * fast_exp(T(-0.5) * x * x);
+  }
+};
+
+struct Relu {
+  template <class T>
+  static T value(T x) {
+    return x > 0 ? x : T(0);
+  }
+  template <class T>
+  static T slope(T x) {
+    return x > 0 ? T(1) : T(0);
+  }
+};
+
+template <class Body>
+void by_act(Act act, Body body) {
+  switch (act) {
+    case Act::silu: return body(Silu{});
+    case Act::gelu: return body(Gelu{});
+    case Act::relu: return body(Relu{});
+  }
+}
+
+void expects_pair(const at::Tensor& x_RUF, const at::Tensor& y_RF) {
+  expects(x_RUF.size(-2) == 2, "glu: x holds gate and up");
+  expects(x_RUF.numel() == 2 * y_RF.numel() && x_RUF.size(-1) == y_RF.size(-1), "glu: x and y do not fit");
+}
+
+template <class A, class T>
+void glu_row(const T* __restrict gate, const T* __restrict up, T* __restrict y, int64_t size) {
+  for (int64_t f = 0; f < size; ++f) y[f] = A::value(gate[f]) * up[f];
+}
+
+template <class A, class T>
+void glu_grad_row(const T* __restrict x, const T* __restrict dy, T* __restrict dx, int64_t size) {
+  for (int64_t f = 0; f < size; ++f) {
+    dx[f] = dy[f] * x[size + f] * A::slope(x[f]);
+    dx[size + f] = dy[f] * A::value(x[f]);
+  }
+}
+
+}  // namespace
+
+void glu(Act act, const at::Tensor& x_RUF, const at::Tensor& y_RF) {
+  expects_pair(x_RUF, y_RF);
+  int64_t width = y_RF.size(-1), rows = width == 0 ? 0 : y_RF.numel() / width;
+  by_dtype(x_RUF, [&]<class T>(T) {
+    const T* x = in<T>(x_RUF);
+    T* y = out<T>(y_RF);
+    by_act(act, [&]<class A>(A) {
+      over_rows(rows, 3 * width, [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r)
+          glu_row<A>(x + 2 * r * width, x + (2 * r + 1) * width, y + r * width, width);
+      });
+    });
+  });
+}
+
+void glu_grad(Act act, const at::Tensor& x_RUF, const at::Tensor& dy_RF, const at::Tensor& dx_RUF) {
+  expects_pair(x_RUF, dy_RF);
+  expects(dx_RUF.sizes() == x_RUF.sizes(), "glu_grad: x and dx do not fit");
+  int64_t width = dy_RF.size(-1), rows = width == 0 ? 0 : dy_RF.numel() / width;
+  by_dtype(x_RUF, [&]<class T>(T) {
+    const T *x = in<T>(x_RUF), *dy = in<T>(dy_RF);
+    T* dx = out<T>(dx_RUF);
+    by_act(act, [&]<class A>(A) {
+      over_rows(rows, 5 * width, [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r)
+          glu_grad_row<A>(x + 2 * r * width, dy + r * width, dx + 2 * r * width, width);
+      });
+    });
+  });
+}
+
+void activate(Act act, const at::Tensor& x, const at::Tensor& y) {
+  expects(x.numel() == y.numel(), "activate: x and y do not fit");
+  by_dtype(x, [&]<class T>(T) {
+    const T* __restrict from = in<T>(x);
+    T* __restrict to = out<T>(y);
+    by_act(act, [&]<class A>(A) {
+      at::parallel_for(0, x.numel(), kGrain, [=](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) to[i] = A::value(from[i]);
+      });
+    });
+  });
+}
+
+void activate_grad(Act act, const at::Tensor& x, const at::Tensor& dy, const at::Tensor& dx) {
+  expects(x.numel() == dy.numel() && x.numel() == dx.numel(), "activate_grad: x, dy and dx do not fit");
+  by_dtype(x, [&]<class T>(T) {
+    const T* __restrict from = in<T>(x);
+    const T* __restrict g = in<T>(dy);
+    T* __restrict to = out<T>(dx);
+    by_act(act, [&]<class A>(A) {
+      at::parallel_for(0, x.numel(), kGrain, [=](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) to[i] = g[i] * A::slope(from[i]);
+      });
+    });
+  });
+}
+
+}  // namespace plait::ops
