@@ -1,0 +1,57 @@
+// The table of verbs, and the one place where an error turns into a line and an exit code.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <vector>
+
+#include "apps/apps.h"
+#include "base/errors.h"
+#include "base/text.h"
+
+namespace plait {
+namespace {
+
+constexpr Verb kVerbs[] = {
+    {"config", "list every key of a config file, or show what a file comes to", config_app},
+    {"doctor", "what this machine has, and what makes it slow", doctor_app},
+};
+
+std::string help() {
+  std::string text = "plait VERB ...: train Mixture-of-Experts models on many ranks\n\n";
+  for (const Verb& verb : verbs()) text += fmt::format("  {:<12}{}\n", verb.name, verb.summary);
+  return text + "\n`plait VERB --help` says more of one.\n";
+}
+
+const Verb& find_verb(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Verb& verb : verbs()) {
+    if (verb.name == name) return verb;
+    names.emplace_back(verb.name);
+  }
+  const std::string near = nearest(name, names);
+  if (near.empty()) input_error("unknown verb {}; there are {}", name, join(names, ", "));
+  input_error("unknown verb {}; did you mean {}?", name, near);
+}
+
+}  // namespace
+
+std::span<const Verb> verbs() { return kVerbs; }
+
+int run_verb(Arguments arguments) {
+  try {
+    if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+      fmt::print("{}", help());
+      return arguments.empty() ? 2 : 0;
+    }
+    return find_verb(arguments[0]).run(arguments.subspan(1));
+  } catch (const InputError& error) {
+    fmt::print(stderr, "plait: {}\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "plait: {}\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace plait
