@@ -20,7 +20,8 @@ struct MeshSize {
 // sorted, each must divide the next, else InputError naming the two that do not.
 class Mesh {
  public:
-  explicit Mesh(MeshSize size = {});
+  Mesh() = default;  // one rank
+  explicit Mesh(MeshSize size);
 
   const MeshSize& sizes() const { return sizes_; }
   int ranks() const { return sizes_.ranks; }

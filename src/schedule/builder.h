@@ -18,6 +18,8 @@ struct DimOf {
   DimOf(const char* dim) : of([dim = std::string(dim)](Atom) { return dim; }) {}
   DimOf(std::string dim) : of([dim](Atom) { return dim; }) {}
   DimOf(std::string (*each)(Atom)) : of(each) {}
+  template <class F>
+  requires std::is_invocable_r_v<std::string, F, Atom> DimOf(F each) : of(std::move(each)) {}
 };
 
 class Builder {

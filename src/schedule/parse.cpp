@@ -232,6 +232,7 @@ class Parser {
       if (!line.done() && !line.peek("#")) read(line);
       from = to + 1;
     }
+    for (Cotangent& c : later_) s_.cotangent_of[c.value] = get(c.of, c.line);
     const Types types = check(s_);
     for (const auto& [value, type] : written_)
       if (types[value] != type)
@@ -322,12 +323,20 @@ class Parser {
 
   void cotangents(Line& line, const std::vector<ValueId>& values) {
     for (ValueId v : values)
-      if (!line.accept("- ") && !line.accept("-")) s_.cotangent_of[v] = get(line.value(), line);
+      if (!line.accept("-")) later_.push_back({v, line.value(), line});
   }
 
   Schedule s_;
   std::map<std::string, ValueId> ids_;
   std::map<ValueId, Type> written_;
+
+  // The cotangent of a value that may be made further down (the seed is a leaf).
+  struct Cotangent {
+    ValueId value;
+    std::string of;
+    Line line;
+  };
+  std::vector<Cotangent> later_;
 };
 
 }  // namespace

@@ -1,0 +1,45 @@
+// The numbers a model schedule is written from: shapes, the MoE family, and what a gate decides together. Taken once
+// from a resolved Config; the one-rank reference of a layout takes the same sizes on a mesh of one.
+#pragma once
+#include <cstdint>
+
+#include "base/config.h"
+#include "schedule/choices.h"
+
+namespace plait {
+
+// ted: every tp peer gates and dispatches all tokens of its data rank. dtd: the same without sending duplicates.
+// sharded: tokens are split over tp from the scatter after a block to the gather before the next.
+enum class Family { ted, dtd, sharded };
+
+struct ModelSizes {
+  int64_t sequences = 1, positions = 1;  // of one micro-batch in the whole world: T = sequences * positions
+  int64_t vocab = 256, width = 64, layers = 1;
+  int64_t heads = 1, kv_heads = 1;
+  int64_t ffn = 128;  // dense feed-forward hidden
+  Act act = Act::silu;
+  bool glu = true, tied = true;
+  double norm_eps = 1e-5, rope_theta = 10000;
+
+  Family family = Family::sharded;
+  int64_t moe_every = 0;  // layer l has experts when (l + 1) % moe_every == 0; 0 = dense
+  int64_t experts = 1, top_k = 1, expert_ffn = 128;
+  Gate gate = Gate::softmax;
+  Normalize normalize = Normalize::before;
+  Drop drop = Drop::none;
+  int64_t group = 0;     // tokens of a gate group; 0 = dropless
+  int64_t capacity = 0;  // slots an expert has for each group; 0 = dropless
+  double aux_coef = 0, z_coef = 0;
+
+  int64_t tokens() const { return sequences * positions; }
+  int64_t head_size() const { return width / heads; }
+  bool has_experts(int64_t layer) const { return moe_every > 0 && (layer + 1) % moe_every == 0; }
+};
+
+// REQUIRES a resolved, validated config. C is rounded up to a multiple of tp where the family slices the slots.
+ModelSizes model_sizes(const Config& config);
+
+// Of a batch of `sequences` in the world; gate groups are cut to the tokens that a rank then gates.
+ModelSizes with_batch(const ModelSizes& sizes, int64_t sequences, int64_t positions);
+
+}  // namespace plait

@@ -1,0 +1,116 @@
+#include "layers/step.h"
+
+#include <algorithm>
+
+#include "schedule/builder.h"
+#include "schedule/differentiate.h"
+#include "schedule/lower.h"
+#include "schedule/rewrite.h"
+
+namespace plait {
+namespace {
+
+// The transposes of the prologue stand last; what is summed for them (a parameter used twice) belongs to the section.
+// Returns where the section ends.
+int close_section(Schedule& s, int num_forward, const std::vector<ValueId>& entered_cotangents) {
+  const auto is_sync = [&](const Step& step) {
+    if (!as<Move>(step.op)) return false;
+    return std::all_of(step.out.begin(), step.out.end(), [&](ValueId v) {
+      return std::find(entered_cotangents.begin(), entered_cotangents.end(), v) != entered_cotangents.end();
+    });
+  };
+  const auto end = std::stable_partition(s.steps.begin() + num_forward, s.steps.end(),
+                                         [&](const Step& step) { return !is_sync(step); });
+  return static_cast<int>(end - s.steps.begin());
+}
+
+// sqrt of the sum of squares of every element once: values held alike are added before they leave.
+ValueId write_norm(Builder& b, const std::vector<ValueId>& gradients) {
+  std::map<std::vector<Hold>, std::vector<ValueId>> alike;
+  for (ValueId g : gradients) alike[b.type(g).holds].push_back(g);
+  std::vector<ValueId> parts;
+  for (const auto& [holds, values] : alike) {
+    Atoms over;
+    for (Atom a : b.mesh().atoms())
+      if (holds[a] == Hold::S) over.push_back(a);
+    parts.push_back(b.leave(b.add(SumSquares{}, values, "squares"), over));
+  }
+  return parts.size() == 1 ? parts[0] : b.add(Add{}, parts, "squares_total");
+}
+
+void write_update(Builder& b, TrainingStep& step, const Optimizer& o, ValueId factor) {
+  const ValueId lr = b.leaf(LeafKind::scalar, "lr", std::vector<Dim>{});
+  const bool adamw = o.kind == Optimizer::Kind::adamw;
+  const ValueId count = adamw ? b.leaf(LeafKind::scalar, "step", std::vector<Dim>{}) : -1;
+  for (const Parameter& p : step.parameters) {
+    const ValueId param = b.schedule().find(p.name), grad = step.gradients.at(p.name);
+    const double decay = p.decays ? o.weight_decay : 0;
+    if (!adamw) {
+      b.add(Sgd{decay}, {param, grad, factor, lr}, p.name + ".new");
+      continue;
+    }
+    const std::vector<Dim> dims = b.type(param).dims;
+    const ValueId m = b.leaf(LeafKind::state, p.name + ".m", dims), v = b.leaf(LeafKind::state, p.name + ".v", dims);
+    b.add(AdamW{o.beta1, o.beta2, o.eps, decay}, {param, grad, m, v, factor, lr, count}, p.name + ".new");
+  }
+}
+
+// What each update reads: in a repeated section the gradient is its sum.
+std::map<std::string, ValueId> read_gradients(const Schedule& s) {
+  std::map<std::string, ValueId> gradients;
+  for (const Step& step : s.steps)
+    if (as<AdamW>(step.op) || as<Sgd>(step.op)) gradients[s.names[step.in[0]]] = step.in[1];
+  return gradients;
+}
+
+}  // namespace
+
+Optimizer optimizer(const Config& c) {
+  return {.kind = c.optim.name == "sgd" ? Optimizer::Kind::sgd : Optimizer::Kind::adamw,
+          .beta1 = c.optim.betas[0],
+          .beta2 = c.optim.betas[1],
+          .eps = c.optim.eps,
+          .weight_decay = c.optim.weight_decay,
+          .clip = c.optim.clip};
+}
+
+TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimizer& optimizer, int num_micro_batches) {
+  const Model model = build_model(mesh, sizes);
+  Differentiated d = differentiate(model.schedule, model.loss);
+  TrainingStep step{.parameters = model.parameters};
+  std::vector<ValueId> synchronised;
+  for (const auto& [leaf, gradient] : d.gradients) synchronised.push_back(gradient);
+  const int last = close_section(d.schedule, d.num_forward, synchronised);
+
+  Builder b(std::move(d.schedule));
+  b.scope("update.");
+  std::vector<ValueId> gradients;
+  for (const Parameter& p : step.parameters) {
+    step.gradients[p.name] = d.gradients.at(b.schedule().find(p.name));
+    gradients.push_back(step.gradients[p.name]);
+  }
+  const std::vector<ValueId> clip = b.add_all(ClipFactor{optimizer.clip}, {write_norm(b, gradients)}, "norm");
+  write_update(b, step, optimizer, clip[1]);
+  b.schedule().outputs.push_back(clip[0]);
+
+  // Outputs keep their order through the rewrites, not their ids: a repeated section's leave as sums.
+  const Schedule repeated = repeat_section(b.take(), {model.num_prologue, last, num_micro_batches});
+  const std::vector<ValueId>& outputs = repeated.outputs;
+  auto next = outputs.begin();
+  step.nll = *next++;
+  if (model.aux >= 0) step.aux = *next++;
+  for (size_t i = 0; i < model.chosen.size(); ++i) step.chosen.push_back(*next++);
+  for (size_t i = 0; i < model.kept.size(); ++i) step.kept.push_back(*next++);
+  step.norm = *next++;
+  step.schedule = lower(repeated);
+  step.gradients = read_gradients(step.schedule);
+  return step;
+}
+
+Evaluation build_evaluation(const Mesh& mesh, const ModelSizes& sizes) {
+  Model model = build_model(mesh, sizes);
+  model.schedule.outputs = {model.nll};
+  return {lower(drop_unused(model.schedule)), model.nll};
+}
+
+}  // namespace plait

@@ -1,0 +1,34 @@
+// A whole training step as one schedule: parameters entered, micro-batches forward and backward (a repeated section),
+// gradients synchronised, their global norm, clipping, the update in place.
+#pragma once
+#include "layers/model.h"
+
+namespace plait {
+
+struct Optimizer {
+  enum class Kind { adamw, sgd } kind = Kind::adamw;
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
+  double clip = 1;  // 0: none
+};
+
+Optimizer optimizer(const Config& config);
+
+// Scalar leaves: lr, step (AdamW counts from 1). State leaves: NAME.m and NAME.v, held like the parameter.
+struct TrainingStep {
+  Schedule schedule;  // lowered: ready to run
+  std::vector<Parameter> parameters;
+  ValueId nll = -1, aux = -1, norm = -1;
+  std::vector<ValueId> chosen, kept;
+  std::map<std::string, ValueId> gradients;  // parameter name -> its synchronised gradient, before clipping
+};
+
+TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimizer& optimizer, int num_micro_batches);
+
+// Forward only, of a model's outputs; lowered.
+struct Evaluation {
+  Schedule schedule;
+  ValueId nll = -1;
+};
+Evaluation build_evaluation(const Mesh& mesh, const ModelSizes& sizes);
+
+}  // namespace plait

@@ -1,0 +1,68 @@
+// What the parts of a model share while the schedule is written: the builder, the axes, the parameters, and how a block
+// goes from tokens to tensor-parallel work and back.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "layers/model.h"
+#include "schedule/builder.h"
+
+namespace plait {
+
+class Writer {
+ public:
+  Writer(const Mesh& mesh, const ModelSizes& sizes);
+
+  const ModelSizes sizes;
+  Builder b;
+  const Atoms tp, dp, esp, ep, edp;
+  const Atoms tokens;  // atoms that tokens are split over between blocks: dp, and tp in the sharded family
+
+  // A parameter as the forward pass uses it: entered over the atoms where its readers' tokens are split.
+  ValueId parameter(const std::string& name) const { return entered_.at(name); }
+
+  // [T, D] between blocks -> whole over tp for column-parallel products; and a row-parallel partial sum back.
+  ValueId to_parallel(ValueId x);
+  ValueId from_parallel(ValueId x);
+
+  ValueId norm(ValueId x, const std::string& gain);
+  ValueId product(ValueId x, const std::string& weight, std::vector<std::string> out, const std::string& name);
+
+  Model model;
+
+ private:
+  void declare();
+  void declare_layer(int64_t layer);
+  // `over`: the atoms it is entered over.
+  void declare(Parameter p, std::vector<Dim> dims, const Atoms& over);
+  void enter_all();
+
+  std::map<std::string, ValueId> entered_;
+  std::map<Atoms, std::vector<std::string>> by_atoms_;
+};
+
+std::string layer_name(int64_t layer, const std::string& part);  // "model.layers.3." + part
+
+// One function a part of a layer; x and the result are [T, D] as tokens are held between blocks.
+ValueId write_attention(Writer& w, ValueId x, int64_t layer);
+ValueId write_feed_forward(Writer& w, ValueId x, int64_t layer);
+
+// What a MoE layer leaves for the losses and the report: partial sums over the token atoms.
+struct GateSums {
+  ValueId psum = -1, zsum = -1;  // -1 where no coefficient is set
+  ValueId chosen = -1, kept = -1;
+};
+struct MoeOutput {
+  ValueId y;
+  GateSums sums;
+};
+MoeOutput write_moe(Writer& w, ValueId x, int64_t layer);
+
+// logits [T, V], V sharded over tp.
+ValueId write_head(Writer& w, ValueId x);
+ValueId write_nll(Writer& w, ValueId logits);
+// Leaves the sums of all layers in one message; sets chosen, kept and aux of the model.
+void write_gate_losses(Writer& w, const std::vector<GateSums>& layers);
+
+}  // namespace plait
