@@ -1,0 +1,28 @@
+// The text a run learns from, as tokens in one buffer: byte tokens, 256 ids. Read once at start-up; batches are cut
+// from it without copying or state (batch.h).
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace plait::data {
+
+struct CorpusSource {
+  std::vector<std::string> paths;    // files, joined in this order; a folder stands for its files sorted by name
+  double validation_fraction = 0.1;  // of the tokens, at the end; 0: none
+  int64_t seq_length = 1;            // both parts must hold one sequence and the token that follows it
+};
+
+struct Corpus {
+  std::vector<uint8_t> tokens;
+  int64_t num_training = 0;  // tokens before this place are for training, the others for validation
+
+  std::span<const uint8_t> training() const { return std::span(tokens).first(num_training); }
+  std::span<const uint8_t> validation() const { return std::span(tokens).subspan(num_training); }
+};
+
+// InputError for a path that is missing, unreadable or empty, and for too few tokens.
+Corpus load_corpus(const CorpusSource& source);
+
+}  // namespace plait::data
