@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "wire/futex.h"
 
@@ -17,6 +18,9 @@ constexpr uint32_t kOneArrival = 1u << 1;
 constexpr uint32_t kArrivals = 0x7ffu << 1;
 constexpr uint32_t kOneRound = 1u << 12;
 constexpr uint32_t kRounds = ~(kOneRound - 1);
+
+// Giving the core to a runnable rank is eight times cheaper than sleeping until it wakes us (4 ranks on 2 cores).
+constexpr int kYields = 20;
 
 bool same_round(uint32_t a, uint32_t b) { return (a & kRounds) == (b & kRounds); }
 
@@ -97,6 +101,10 @@ Meeting::Outcome Meeting::wait(uint32_t round, uint32_t stops, Clock::time_point
     if (now & stops) return Outcome::failed;
     if (look < options_.spins) {
       relax();
+      continue;
+    }
+    if (look < options_.spins + kYields) {
+      std::this_thread::yield();
       continue;
     }
     const auto left = deadline - Clock::now();
