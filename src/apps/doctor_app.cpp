@@ -17,6 +17,13 @@
 namespace plait {
 namespace {
 
+#ifdef __AVX512F__
+constexpr int kLanes = 16;  // floats in one register
+#else
+constexpr int kLanes = 8;
+#endif
+constexpr int kChains = 12;  // sums in flight: enough to hide the latency of one, few enough for the registers
+
 #ifdef NDEBUG
 constexpr bool kOptimised = true;
 #else
@@ -46,8 +53,7 @@ void on_threads(int threads, const std::function<void(int)>& work) {
 
 // Multiply-adds on values that never leave the registers: what the arithmetic units can do.
 float multiply_adds(int64_t rounds) {
-  using Vector = float __attribute__((vector_size(64)));
-  constexpr int kChains = 12;  // enough to hide the latency of one
+  using Vector = float __attribute__((vector_size(4 * kLanes)));
   Vector sum[kChains];
   for (int k = 0; k < kChains; ++k)
     sum[k] = Vector{} + static_cast<float>(k);  // unlike, or they would be computed once
@@ -55,7 +61,7 @@ float multiply_adds(int64_t rounds) {
   for (int64_t i = 0; i < rounds; ++i)
     for (Vector& s : sum) s = s * a + b;
   float total = 0;
-  for (const Vector& s : sum) total += s[0] + s[15];
+  for (const Vector& s : sum) total += s[0] + s[kLanes - 1];
   return total;
 }
 
@@ -64,7 +70,7 @@ double register_flops(int threads) {
   std::vector<float> sink(static_cast<size_t>(threads) * 16);
   const double seconds =
       fastest([&] { on_threads(threads, [&](int t) { sink[static_cast<size_t>(t) * 16] = multiply_adds(kRounds); }); });
-  return 2.0 * 16 * 12 * kRounds * threads / seconds;
+  return 2.0 * kLanes * kChains * kRounds * threads / seconds;
 }
 
 double product_flops(int threads) {
