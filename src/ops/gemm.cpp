@@ -24,6 +24,7 @@ constexpr int kTileVectors = 2;
 template <class T>
 struct Sizes {
   typedef T Vector __attribute__((vector_size(kVectorBytes)));
+  typedef T Anywhere __attribute__((vector_size(kVectorBytes), aligned(alignof(T)), may_alias));
   static constexpr int64_t lanes = kVectorBytes / sizeof(T);
   static constexpr int64_t panel = kTileVectors * lanes;  // columns of a panel of b
   static constexpr int64_t depth = 2048 / sizeof(T);      // of k in a block: a panel of b stays in the inner caches
@@ -54,9 +55,12 @@ Scratch<T>& scratch() {
 
 template <class T>
 typename Sizes<T>::Vector load(const T* p) {
-  typename Sizes<T>::Vector v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
+  return *reinterpret_cast<const typename Sizes<T>::Anywhere*>(p);
+}
+
+template <class T>
+void put(T* p, typename Sizes<T>::Vector v) {
+  *reinterpret_cast<typename Sizes<T>::Anywhere*>(p) = v;
 }
 
 // A packed operand a lies by rows (as given) or by columns (given transposed: [k][rows of the tile]).
@@ -93,7 +97,7 @@ void store(const Tile<T>& tile, const typename Sizes<T>::Vector (&sum)[kRows][kV
       T* c = tile.c + i * tile.ldc + j * lanes;
       auto v = sum[i][j];
       if (tile.into == Into::accumulate) v += load(c);
-      std::memcpy(c, &v, sizeof v);
+      put(c, v);
     }
   }
 }
@@ -167,7 +171,7 @@ void transpose(const T* from, int64_t ld, T* to, int64_t ld_to) {
     for (int i = 0; i < lanes; ++i) x[i] = y[i];
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < lanes; ++i) std::memcpy(to + i * ld_to, &x[i], sizeof(Vector));
+  for (int i = 0; i < lanes; ++i) put(to + i * ld_to, x[i]);
 }
 
 // A panel of b: [depth][width], columns beyond `columns` are zero.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "base/errors.h"
 
@@ -48,6 +49,14 @@ void over_blocks(int64_t size, int64_t block, Body body) {
   at::parallel_for(0, (size + block - 1) / block, 1, [&](int64_t first, int64_t last) {
     for (int64_t b = first; b < last; ++b) body(b, b * block, std::min(size, (b + 1) * block));
   });
+}
+
+// to[0..width) = the sum of the blocks' partial sums, in the order of the blocks.
+template <class T>
+void add_in_order(const std::vector<T>& sums, int64_t width, T* to) {
+  std::fill_n(to, width, T{0});
+  for (size_t i = 0; i < sums.size(); i += width)
+    for (int64_t d = 0; d < width; ++d) to[d] += sums[i + d];
 }
 
 }  // namespace plait::ops
