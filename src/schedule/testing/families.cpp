@@ -1,0 +1,240 @@
+#include "schedule/testing/families.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/errors.h"
+#include "schedule/lower.h"
+#include "schedule/typing.h"
+
+namespace plait::oracle {
+
+const std::vector<MeshSize> kLayouts = {{4, 2, 2, 2}, {8, 2, 2, 2}, {8, 2, 4, 2}, {8, 4, 2, 4},  {4, 1, 2, 2},
+                                        {4, 2, 1, 4}, {8, 2, 2, 4}, {8, 4, 4, 2}, {16, 4, 2, 4}, {16, 2, 4, 2}};
+
+std::string_view name(Family family) {
+  constexpr std::string_view names[] = {"ted", "dtd", "s1", "s2", "sharded"};
+  return names[static_cast<int>(family)];
+}
+
+bool fits(Family family, const MeshSize& mesh) {
+  return mesh.tp == mesh.esp || (family != Family::ted && family != Family::dtd);
+}
+
+namespace {
+
+bool gates_slices(Family family) { return family == Family::s1 || family == Family::sharded; }
+
+}  // namespace
+
+int64_t gate_group(const Toy& toy) {
+  if (toy.group) return toy.group;
+  return gates_slices(toy.family) ? toy.tokens / toy.mesh.tp : toy.tokens;
+}
+
+Toy on_one_rank(const Toy& toy) {
+  Toy one = toy;
+  one.group = gate_group(toy);
+  one.tokens = toy.tokens * (toy.mesh.ranks / toy.mesh.tp);
+  one.family = Family::ted;
+  one.mesh = {};
+  one.chunks = 1;
+  one.weights = Weights::whole;
+  return one;
+}
+
+namespace {
+
+class ModelBuilder {
+ public:
+  explicit ModelBuilder(const Toy& toy) : toy_(toy), b_(Mesh(toy.mesh)) {
+    for (Axis axis : kAxes) axis_[axis] = b_.mesh().axis(axis);
+    tokens_over_ = axis_[Axis::dp];
+    if (gates_slices(toy.family)) tokens_over_ = tokens_over_ + axis_[Axis::tp];
+    if (padded() && toy.family == Family::s2) sliced_ = axis_[Axis::tp];
+  }
+
+  Model run() {
+    const bool sharded = toy_.family == Family::sharded;
+    const Dim tokens{"T", num_tokens(), stack_of(axis_[Axis::dp])};
+    const Dim outside{"T", num_tokens(), stack_of(sharded ? tokens_over_ : axis_[Axis::dp])};
+    const Dim input{"Q", 4, stack_of(axis_[Axis::tp])};
+    const ValueId x0 = b_.leaf(LeafKind::parameter, "x0", {tokens, input});
+    const ValueId c = b_.leaf(LeafKind::data, "c", {outside, {"D", toy_.width}});
+    mask_ = b_.leaf(LeafKind::data, "mask", {outside});
+    if (gates_slices(toy_.family) && !sharded) mask_ = b_.slice(mask_, axis_[Axis::tp], "T");
+    const ValueId w0 = weight("W0", {input, {"D", toy_.width}}, Axis::dp);
+    const ValueId h = b_.add(Einsum{{"T", "D"}}, {x0, w0}, "h");
+    ValueId x = sharded ? b_.scatter(h, axis_[Axis::tp], "T") : b_.leave(h, axis_[Axis::tp]);
+    Model model{.boundaries = {x}};
+    for (layer_ = 0; layer_ < toy_.layers; ++layer_) {
+      const ValueId y = moe(x);
+      x = toy_.residual == Residual::yes ? b_.add(Add{}, {y, x}, "sum") : y;
+      model.boundaries.push_back(x);
+    }
+    model.y = x;
+    const ValueId part = b_.add(Einsum{}, {x, c}, "part");
+    model.loss = b_.leave(part, sharded ? tokens_over_ : axis_[Axis::dp]);
+    model.schedule = b_.take();
+    model.schedule.outputs = {model.loss};
+    return model;
+  }
+
+ private:
+  bool padded() const { return toy_.capacity > 0; }
+  int64_t num_tokens() const { return toy_.tokens * b_.mesh().extent(Axis::dp); }
+  std::string numbered(const char* name) const { return fmt::format("{}_{}", name, layer_); }
+
+  // A parameter used by all ranks along `over`, which also hold slices of its D when weights are sharded.
+  ValueId weight(const std::string& name, std::vector<Dim> dims, Axis over) {
+    if (toy_.weights == Weights::whole) return b_.enter(b_.leaf(LeafKind::parameter, name, dims), axis_[over]);
+    for (Dim& dim : dims)
+      if (dim.name == "D") dim.stack = stack_of(axis_[over]);
+    return b_.gather(b_.leaf(LeafKind::parameter, name, dims), axis_[over], "D");
+  }
+
+  bool in(const Atoms& atoms, Atom atom) const { return std::find(atoms.begin(), atoms.end(), atom) != atoms.end(); }
+
+  // Legs in the order of the mesh's atoms, whatever they were listed in.
+  Legs ordered(Legs legs) const {
+    std::sort(legs.begin(), legs.end(), [](const Leg& a, const Leg& b) { return a.atom > b.atom; });
+    return legs;
+  }
+
+  // The dim along which an atom's ranks hold different slots before the exchange.
+  Place slots(Atom atom) const {
+    const bool by_slot =
+        padded() && (toy_.family == Family::s2 || toy_.family == Family::dtd) && in(axis_.at(Axis::tp), atom);
+    return {Hold::S, by_slot ? "C" : group_dim(atom)};
+  }
+
+  // The way out to the experts; the way back is its transpose.
+  std::vector<Legs> path() const {
+    const auto over = [&](Axis axis, auto&& leg) {
+      Legs legs;
+      for (Atom a : axis_.at(axis)) legs.push_back(leg(a));
+      return legs;
+    };
+    const Legs exchange = over(Axis::ep, [&](Atom a) { return Leg{a, slots(a), {Hold::S, "E"}}; });
+    const Legs gather = over(Axis::esp, [&](Atom a) { return Leg{a, slots(a), {Hold::R}}; });
+    const Legs cut = over(Axis::tp, [&](Atom a) { return Leg{a, {Hold::I}, slots(a)}; });
+    Legs fused = exchange;
+    fused.insert(fused.end(), gather.begin(), gather.end());
+    switch (toy_.family) {
+      case Family::ted: return {exchange, enter_legs(axis_.at(Axis::esp))};
+      case Family::dtd: return {cut, exchange, transpose(cut), enter_legs(axis_.at(Axis::esp))};
+      case Family::s1: return {ordered(fused)};
+      case Family::s2: return {cut, ordered(fused)};
+      case Family::sharded: return {exchange, gather};
+    }
+    return {};
+  }
+
+  // Places of the routes in the buffer.
+  ValueId places(ValueId idx, ValueId slot) {
+    if (padded()) return b_.add(Arrange{routing()}, {idx, slot}, "places");
+    const std::vector<ValueId> made = b_.add_all(Count{routing()}, {idx, slot}, "count");
+    return made[1];
+  }
+
+  Routing routing() const {
+    return {.id = numbered("rows"),
+            .experts = toy_.experts,
+            .top_k = toy_.top_k,
+            .capacity = toy_.capacity,
+            .group = padded() ? gate_group(toy_) : 0};
+  }
+
+  std::vector<ValueId> route(ValueId x) {
+    const ValueId leaf = b_.leaf(LeafKind::parameter, numbered("Wg"), {{"D", toy_.width}, {"E", toy_.experts}});
+    const ValueId logits = b_.add(Einsum{{"T", "E"}}, {x, b_.enter(leaf, tokens_over_)}, "logits");
+    const Route gate{.normalize = toy_.normalize,
+                     .drop = toy_.drop,
+                     .top_k = toy_.top_k,
+                     .capacity = toy_.capacity,
+                     .group = gate_group(toy_)};
+    return b_.add_all(gate, {logits, mask_}, "route");
+  }
+
+  ValueId experts(ValueId rows, ValueId w1, ValueId w2) {
+    for (const Legs& legs : path()) rows = b_.move(rows, legs);
+    std::vector<std::string> out = b_.type(rows).dim_names();
+    out.back() = "F";
+    const ValueId h = b_.add(Activate{}, {b_.add(Einsum{out}, {rows, w1}, "up")}, "act");
+    out.back() = "D";
+    rows = b_.add(Einsum{out}, {h, w2}, "down");
+    const std::vector<Legs> way = path();
+    for (auto legs = way.rbegin(); legs != way.rend(); ++legs) rows = b_.move(rows, transpose(*legs));
+    return rows;
+  }
+
+  ValueId moe(ValueId x) {
+    const Dim experts_dim{"E", toy_.experts, stack_of(axis_[Axis::ep])},
+        hidden{"F", toy_.hidden, stack_of(axis_[Axis::esp])};
+    const ValueId w1 = weight(numbered("W1"), {experts_dim, {"D", toy_.width}, hidden}, Axis::edp);
+    const ValueId w2 = weight(numbered("W2"), {experts_dim, hidden, {"D", toy_.width}}, Axis::edp);
+    if (toy_.family == Family::s1) x = b_.slice(x, axis_[Axis::tp], "T");
+    const std::vector<ValueId> routes = route(x);
+    const ValueId at = places(routes[1], routes[2]);
+    const ValueId rows = b_.add(Encode{routing()}, {x, at}, "rows");
+    std::vector<ValueId> chunks = {rows}, done;
+    if (toy_.chunks > 1) chunks = b_.add_all(Split{"C", numbered("cap"), toy_.chunks}, {rows}, "chunk");
+    for (ValueId chunk : chunks) done.push_back(experts(chunk, w1, w2));
+    const ValueId back = toy_.chunks > 1 ? b_.add(Concat{"C", numbered("cap")}, done, "chunks") : done.front();
+    const ValueId y = b_.add(Decode{routing()}, {back, routes[0], at}, "y");
+    return toy_.family == Family::s1 ? b_.join(y, axis_[Axis::tp], "T") : y;
+  }
+
+  Toy toy_;
+  Builder b_;
+  std::map<Axis, Atoms> axis_;
+  Atoms tokens_over_, sliced_;
+  ValueId mask_ = 0;
+  int layer_ = 0;
+};
+
+}  // namespace
+
+Model build(const Toy& toy) { return ModelBuilder(toy).run(); }
+
+Feed feed(const Schedule& schedule, const Data& data) {
+  Feed all;
+  for (const Leaf& leaf : schedule.leaves) {
+    const std::string& name = schedule.names[leaf.value];
+    std::vector<int64_t> shape;
+    for (const Dim& dim : leaf.type.dims) shape.push_back(dim.size);
+    Array x = normal_array(shape, fmt::format("{}.{}", name, data.seed), 0.5);
+    if (leaf.kind == LeafKind::seed) x[0] = 1;
+    if (name == "mask")
+      for (int64_t t = 0; t < x.size(); ++t) x[t] = data.mask[t % data.mask.size()];
+    if (data.skew > 0 && (name == "x0" || name == "W0"))
+      for (double& v : x.data) v = std::abs(v) + 0.1;
+    if (data.skew > 0 && name.starts_with("Wg"))
+      for (int64_t i = 0; i < x.size(); ++i)
+        x[i] += i % shape[1] == 0 ? data.skew : i % shape[1] == 1 ? data.skew / 2 : 0;
+    all[leaf.value] = {std::move(x)};
+  }
+  return all;
+}
+
+double max_difference(const Numbers& a, const Numbers& b) {
+  double worst = std::max(std::abs(a.loss - b.loss), max_difference(a.y, b.y));
+  expects(a.gradients.size() == b.gradients.size(), "gradients of the same leaves");
+  for (const auto& [leaf, gradient] : a.gradients)
+    worst = std::max(worst, max_difference(gradient, b.gradients.at(leaf)));
+  return worst;
+}
+
+Outcome perform(const Model& model, const Data& data, Agreement agreement) {
+  Outcome o{.differentiated = differentiate(model.schedule, model.loss)};
+  o.lowered = lower(o.differentiated.schedule);
+  o.run = interpret(o.lowered, feed(o.lowered, data));
+  const auto whole = [&](ValueId v) { return collect(o.lowered.mesh, o.run.types[v], o.run.values[v], agreement); };
+  o.numbers.loss = whole(model.loss)[0];
+  o.numbers.y = whole(model.y);
+  for (const auto& [leaf, gradient] : o.differentiated.gradients)
+    o.numbers.gradients[o.lowered.names[leaf]] = whole(gradient);
+  return o;
+}
+
+}  // namespace plait::oracle

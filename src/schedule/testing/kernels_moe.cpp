@@ -1,0 +1,230 @@
+// The gate, its statistics, and rows: counted, made and read back.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/errors.h"
+#include "schedule/testing/kernels.h"
+
+namespace plait::oracle {
+namespace {
+
+std::vector<double> softmax(const Array& logits, int64_t token) {
+  const int64_t n = logits.shape.back();
+  std::vector<double> p(logits.data.begin() + token * n, logits.data.begin() + (token + 1) * n);
+  const double top = *std::max_element(p.begin(), p.end());
+  for (double& x : p) x = std::exp(x - top);
+  const double sum = std::accumulate(p.begin(), p.end(), 0.0);
+  for (double& x : p) x /= sum;
+  return p;
+}
+
+double log_sum_exp(const Array& logits, int64_t token) {
+  double sum = 0;
+  for (int64_t e = 0; e < logits.shape.back(); ++e) sum += std::exp(logits[token * logits.shape.back() + e]);
+  return std::log(sum);
+}
+
+// A route by its place among [T, K].
+struct Candidate {
+  int64_t route;
+  double probability;
+};
+
+// Which of the routes that one expert has from one gate group it keeps, in token order.
+std::vector<Candidate> kept(std::vector<Candidate> all, const Route& op) {
+  if (op.drop == Drop::none || static_cast<int64_t>(all.size()) <= op.capacity) return all;
+  if (op.drop == Drop::probs)
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.probability > b.probability; });
+  all.resize(op.capacity);
+  std::sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.route < b.route; });
+  return all;
+}
+
+void choose(const Call& c, const Route& op) {
+  const int64_t experts = c.x(0).shape.back();
+  std::fill(c.y(1).data.begin(), c.y(1).data.end(), -1.0);
+  for (int64_t t = 0; t < c.x(1).size(); ++t) {
+    if (c.x(1)[t] == 0) continue;
+    std::vector<int64_t> order(experts);
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return c.x(0)[t * experts + a] > c.x(0)[t * experts + b]; });
+    for (int64_t k = 0; k < op.top_k; ++k) c.y(1)[t * op.top_k + k] = static_cast<double>(order[k]);
+  }
+}
+
+void give_slots(const Call& c, const Route& op) {
+  const int64_t tokens = c.x(1).size(), group = op.group ? op.group : std::max<int64_t>(tokens, 1);
+  std::fill(c.y(2).data.begin(), c.y(2).data.end(), -1.0);
+  for (int64_t first = 0; first < tokens; first += group) {
+    for (int64_t e = 0; e < c.x(0).shape.back(); ++e) {
+      std::vector<Candidate> all;
+      for (int64_t route = first * op.top_k; route < (first + group) * op.top_k; ++route)
+        if (c.y(1)[route] == static_cast<double>(e)) all.push_back({route, softmax(c.x(0), route / op.top_k)[e]});
+      double slot = 0;
+      for (const Candidate& candidate : kept(all, op)) c.y(2)[candidate.route] = slot++;
+    }
+  }
+}
+
+// The sum by which a token's weights are divided.
+double normalizer(const std::vector<double>& p, const Route& op, const Array& idx, const Array& slot, int64_t token) {
+  if (op.gate == Gate::switch_top1 || op.normalize == Normalize::none) return 1;
+  double sum = 0;
+  for (int64_t route = token * op.top_k; route < (token + 1) * op.top_k; ++route)
+    if (idx[route] >= 0 && (op.normalize == Normalize::before || slot[route] >= 0))
+      sum += p[static_cast<int64_t>(idx[route])];
+  return sum;
+}
+
+}  // namespace
+
+void compute(const Call& c, const Route& op) {
+  choose(c, op);
+  give_slots(c, op);
+  for (int64_t t = 0; t < c.x(1).size(); ++t) {
+    const std::vector<double> p = softmax(c.x(0), t);
+    const double sum = normalizer(p, op, c.y(1), c.y(2), t);
+    for (int64_t route = t * op.top_k; route < (t + 1) * op.top_k; ++route)
+      if (c.y(2)[route] >= 0) c.y(0)[route] = p[static_cast<int64_t>(c.y(1)[route])] / sum;
+  }
+}
+
+void compute(const Call& c, const RouteGrad& grad) {
+  const Route& op = grad.route;
+  const Array &idx = c.x(1), &slot = c.x(2), &dweight = c.x(3);
+  const int64_t experts = c.x(0).shape.back();
+  const bool divided = op.gate != Gate::switch_top1 && op.normalize != Normalize::none;
+  for (int64_t t = 0; t < idx.shape[0]; ++t) {
+    const std::vector<double> p = softmax(c.x(0), t);
+    const double sum = normalizer(p, op, idx, slot, t);
+    double pull = 0;  // sum over kept routes of dweight * weight
+    std::vector<double> dp(experts, 0.0);
+    for (int64_t route = t * op.top_k; route < (t + 1) * op.top_k; ++route) {
+      if (slot[route] < 0) continue;
+      const auto e = static_cast<int64_t>(idx[route]);
+      dp[e] = dweight[route] / sum;
+      pull += dweight[route] * p[e] / sum;
+    }
+    for (int64_t route = t * op.top_k; divided && route < (t + 1) * op.top_k; ++route)
+      if (idx[route] >= 0 && (op.normalize == Normalize::before || slot[route] >= 0))
+        dp[static_cast<int64_t>(idx[route])] -= pull / sum;
+    const double mean = std::inner_product(p.begin(), p.end(), dp.begin(), 0.0);
+    for (int64_t e = 0; e < experts; ++e) c.y()[t * experts + e] = p[e] * (dp[e] - mean);
+  }
+}
+
+void compute(const Call& c, const GateStats&) {
+  const int64_t experts = c.x(0).shape.back();
+  for (int64_t t = 0; t < c.x(1).size(); ++t) {
+    const std::vector<double> p = softmax(c.x(0), t);
+    for (int64_t e = 0; e < experts; ++e) c.y(0)[e] += c.x(1)[t] * p[e];
+    c.y(1)[0] += c.x(1)[t] * std::pow(log_sum_exp(c.x(0), t), 2);
+  }
+}
+
+void compute(const Call& c, const GateStatsGrad&) {
+  const int64_t experts = c.x(0).shape.back();
+  for (int64_t t = 0; t < c.x(1).size(); ++t) {
+    const std::vector<double> p = softmax(c.x(0), t);
+    const double mean = std::inner_product(p.begin(), p.end(), c.x(2).data.begin(), 0.0);
+    for (int64_t e = 0; e < experts; ++e)
+      c.y()[t * experts + e] = c.x(1)[t] * p[e] * (c.x(2)[e] - mean + c.x(3)[0] * 2 * log_sum_exp(c.x(0), t));
+  }
+}
+
+void compute(const Call& c, const Load&) {
+  for (int64_t route = 0; route < c.x(0).size(); ++route) {
+    if (c.x(0)[route] >= 0) c.y(0)[static_cast<int64_t>(c.x(0)[route])] += 1;
+    if (c.x(1)[route] >= 0) c.y(1)[static_cast<int64_t>(c.x(0)[route])] += 1;
+  }
+}
+
+void compute(const Call& c, const Balance& op) {
+  const auto experts = static_cast<double>(c.x(0).size()), k = static_cast<double>(op.top_k);
+  const double inv = c.x(3)[0], share = c.x(4)[0];
+  double sum = 0;
+  for (int64_t e = 0; e < c.x(0).size(); ++e) sum += c.x(0)[e] * inv * c.x(1)[e] * inv;
+  c.y()[0] = share * (op.aux * experts / k * sum + op.z * c.x(2)[0] * inv);
+}
+
+void compute(const Call& c, const BalanceGrad& op) {
+  const auto experts = static_cast<double>(c.x(0).size()), k = static_cast<double>(op.top_k);
+  const double inv = c.x(1)[0], scale = c.x(2)[0] * c.x(3)[0];
+  for (int64_t e = 0; e < c.x(0).size(); ++e) c.y(0)[e] = scale * op.aux * experts / k * inv * c.x(0)[e] * inv;
+  c.y(1)[0] = scale * op.z * inv;
+}
+
+void compute(const Call& c, const Count& op) {
+  const int64_t k = op.routing.top_k, tokens = c.x(0).size() / k;
+  const int64_t cells = c.y(0).size() / op.routing.experts, block = std::max<int64_t>(tokens / cells, 1);
+  expects(tokens % cells == 0, "the cells of a rank are equal blocks of its tokens");
+  std::fill(c.y(1).data.begin(), c.y(1).data.end(), -1.0);
+  double row = 0;
+  for (int64_t e = 0; e < op.routing.experts; ++e)
+    for (int64_t cell = 0; cell < cells; ++cell)
+      for (int64_t route = cell * block * k; route < (cell + 1) * block * k && route < c.x(0).size(); ++route) {
+        if (c.x(1)[route] < 0 || c.x(0)[route] != static_cast<double>(e)) continue;
+        c.y(0)[e * cells + cell] += 1;
+        c.y(1)[route] = row++;
+      }
+}
+
+void compute(const Call& c, const Arrange& op) {
+  const Routing& r = op.routing;
+  const int64_t groups = c.x(0).size() / r.top_k / r.group;
+  for (int64_t route = 0; route < c.x(0).size(); ++route) {
+    const double group = static_cast<double>(route / r.top_k / r.group);
+    const bool here = c.x(1)[route] >= 0;
+    expects(c.x(1)[route] < static_cast<double>(r.capacity), "a slot lies below the capacity");
+    c.y()[route] =
+        here ? (c.x(0)[route] * static_cast<double>(groups) + group) * static_cast<double>(r.capacity) + c.x(1)[route]
+             : -1;
+  }
+}
+
+namespace {
+
+// Calls f(token, route, row) for each route that is here; rows and tokens are `width` elements.
+void each_place(const Array& places, auto&& f) {
+  const int64_t k = places.shape.back();
+  for (int64_t route = 0; route < places.size(); ++route)
+    if (places[route] >= 0) f(route / k, route, static_cast<int64_t>(places[route]));
+}
+
+size_t places_operand(const Call& c) {
+  for (size_t i = 0; i < c.in.size(); ++i)
+    if (c.type(i).role == Role::places) return i;
+  throw ContractError("no places among the operands");
+}
+
+}  // namespace
+
+void compute(const Call& c, const Encode&) {
+  const size_t places = places_operand(c);
+  const int64_t width = c.x(0).stride(0);
+  each_place(c.x(places), [&](int64_t token, int64_t route, int64_t row) {
+    const double w = places == 2 ? c.x(1)[route] : 1;
+    for (int64_t i = 0; i < width; ++i) c.y()[row * width + i] += w * c.x(0)[token * width + i];
+  });
+}
+
+void compute(const Call& c, const Decode&) {
+  const size_t places = places_operand(c);
+  const int64_t width = c.y().stride(0);
+  each_place(c.x(places), [&](int64_t token, int64_t route, int64_t row) {
+    const double w = places == 2 ? c.x(1)[route] : 1;
+    for (int64_t i = 0; i < width; ++i) c.y()[token * width + i] += w * c.x(0)[row * width + i];
+  });
+}
+
+void compute(const Call& c, const Pair&) {
+  const int64_t width = c.x(0).stride(0);
+  each_place(c.x(2), [&](int64_t token, int64_t route, int64_t row) {
+    for (int64_t i = 0; i < width; ++i) c.y()[route] += c.x(0)[token * width + i] * c.x(1)[row * width + i];
+  });
+}
+
+}  // namespace plait::oracle
