@@ -1,8 +1,10 @@
 // Every collective on 1 to 8 ranks against plain loops over all ranks' inputs, which any rank can compute for itself.
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -176,6 +178,32 @@ TEST(AllToAll, brings_every_row_home_with_uneven_and_empty_parts) {
         for (size_t i = 0; i < expected.size(); ++i) {
           for (int column = 0; column < 5; ++column) EXPECT_EQ(out.data_ptr<int64_t>()[i * 5 + column], expected[i]);
         }
+      });
+    }
+  }
+}
+
+TEST(UnevenRows, are_gathered_and_scattered_by_owner) {
+  for (const int ranks : kRanks) {
+    for (const int64_t scale : {0, 1, 700}) {
+      on_ranks(ranks, [&](Group& group) {
+        std::vector<int64_t> rows;
+        for (int r = 0; r < ranks; ++r) rows.push_back((r * 5 + 3) % 4 * scale);  // rank 3 has none
+        int64_t before = 0, all = 0;
+        for (int r = 0; r < ranks; ++r) {
+          if (r < group.rank()) before += rows[r];
+          all += rows[r];
+        }
+        const auto whole = filled(all * 3, at::kDouble, 7).view({all, 3});
+        const auto mine = whole.narrow(0, before, rows[group.rank()]).contiguous();
+        const auto out = at::empty({all, 3}, at::kDouble);
+        group.all_gather_rows(mine, out, rows);
+        EXPECT_TRUE(at::equal(out, whole));
+        const auto sum = at::empty_like(mine);
+        group.reduce_scatter_rows(whole, sum, rows);
+        const auto expected = at::zeros_like(mine);
+        for (int r = 0; r < ranks; ++r) add<double>(expected, mine);
+        EXPECT_TRUE(at::equal(sum, expected));
       });
     }
   }

@@ -48,6 +48,21 @@ void check_reduce_scatter(const at::Tensor& in, const at::Tensor& out, int num_m
   expects(in.numel() == num_members * out.numel(), "reduce_scatter: in is not [members, out...]");
 }
 
+void check_all_gather_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows, int member) {
+  check_dense(in, "all_gather_rows: in is not a contiguous CPU tensor");
+  check_dense(out, "all_gather_rows: out is not a contiguous CPU tensor");
+  expects(in.dim() > 0 && out.dim() > 0, "all_gather_rows: rows need a dim");
+  expects(in.scalar_type() == out.scalar_type() && row_bytes(in) == row_bytes(out),
+          "all_gather_rows: rows of in and out differ");
+  expects(in.size(0) == rows[member], "all_gather_rows: in has not the rows of this member");
+  expects(total(rows) == out.size(0), "all_gather_rows: rows do not add up to those of out");
+}
+
+void check_reduce_scatter_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows, int member) {
+  check_all_gather_rows(out, in, rows, member);
+  check_summable(in, "reduce_scatter_rows: sums float32, float64 and int64 only");
+}
+
 void check_all_to_all(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> send_rows,
                       std::span<const int64_t> receive_rows) {
   check_dense(in, "all_to_all: in is not a contiguous CPU tensor");

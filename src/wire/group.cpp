@@ -27,6 +27,16 @@ class Alone final : public Group {
     copy(in, out);
   }
 
+  void all_gather_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) override {
+    check_all_gather_rows(in, out, rows, 0);
+    copy(in, out);
+  }
+
+  void reduce_scatter_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) override {
+    check_reduce_scatter_rows(in, out, rows, 0);
+    copy(in, out);
+  }
+
   void all_to_all(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> send_rows,
                   std::span<const int64_t> receive_rows) override {
     expects(send_rows.size() == 1 && receive_rows.size() == 1, "all_to_all: one count per member");

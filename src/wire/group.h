@@ -36,6 +36,13 @@ class Group {
   // in [size, x...] -> out [x...], summed in the order of the members. `out` may be the member's own part of `in`.
   virtual void reduce_scatter(const at::Tensor& in, const at::Tensor& out) = 0;
 
+  // The same for rows (slices along dim 0) of uneven number: rows[q] from member q; in [rows[rank()], x...] ->
+  // out [sum of rows, x...]. All members give the same rows.
+  virtual void all_gather_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) = 0;
+
+  // in [sum of rows, x...], the same rows for all members, by owner -> out [rows[rank()], x...], summed in order.
+  virtual void reduce_scatter_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) = 0;
+
   // Rows are slices along dim 0: `in` holds them by destination, `out` receives them by source. Counts may differ and
   // be zero; receive_rows[q] here is send_rows[this member] at q. Memory of `in` and `out` is disjoint.
   virtual void all_to_all(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> send_rows,

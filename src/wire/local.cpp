@@ -45,6 +45,8 @@ class LocalGroup final : public Group {
   void all_reduce(std::span<const at::Tensor> values) override;
   void all_gather(const at::Tensor& in, const at::Tensor& out) override;
   void reduce_scatter(const at::Tensor& in, const at::Tensor& out) override;
+  void all_gather_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) override;
+  void reduce_scatter_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) override;
   void all_to_all(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> send_rows,
                   std::span<const int64_t> receive_rows) override;
   void broadcast(const at::Tensor& value, int root) override;
@@ -150,6 +152,40 @@ void LocalGroup::reduce_scatter(const at::Tensor& in, const at::Tensor& out) {
   gather_sources(0, member_ * bytes);
   std::byte* target = bytes_of(out);
   sum_into(out.scalar_type(), sources_, {&target, 1}, bytes);
+  if (!mine.eager) meeting_->end(member_);
+}
+
+void LocalGroup::all_gather_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) {
+  expects(static_cast<int>(rows.size()) == size(), "all_gather_rows: one count per member");
+  check_all_gather_rows(in, out, rows, member_);
+  Post& mine = meeting_->open(member_, Collective::all_gather);
+  mine.eager = static_cast<int64_t>(in.nbytes()) <= kEagerBytes;
+  bring(mine, in);
+  const int64_t row = row_bytes(in);
+  mine.shape = {row, type_of(in)};
+  mine.shape.insert(mine.shape.end(), rows.begin(), rows.end());
+  meeting_->begin(member_);
+  bool all_eager = true;
+  std::byte* to = bytes_of(out);
+  for (int m = 0; m < size(); ++m) {
+    copy_bytes(to, m == member_ ? bytes_of(in) : post(m).values[0], rows[m] * row);
+    to += rows[m] * row;
+    all_eager = all_eager && post(m).eager;
+  }
+  if (!all_eager) meeting_->end(member_);
+}
+
+void LocalGroup::reduce_scatter_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) {
+  expects(static_cast<int>(rows.size()) == size(), "reduce_scatter_rows: one count per member");
+  check_reduce_scatter_rows(in, out, rows, member_);
+  Post& mine = meeting_->open(member_, Collective::reduce_scatter);
+  mine.eager = static_cast<int64_t>(in.nbytes()) <= kEagerBytes;
+  bring(mine, in);
+  mine.shape.insert(mine.shape.end(), rows.begin(), rows.end());
+  meeting_->begin(member_);
+  gather_sources(0, std::accumulate(rows.begin(), rows.begin() + member_, int64_t{0}) * row_bytes(in));
+  std::byte* target = bytes_of(out);
+  sum_into(out.scalar_type(), sources_, {&target, 1}, out.nbytes());
   if (!mine.eager) meeting_->end(member_);
 }
 

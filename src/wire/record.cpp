@@ -30,6 +30,16 @@ class Recorded final : public Group {
     group_->reduce_scatter(in, out);
   }
 
+  void all_gather_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) override {
+    count(Collective::all_gather, static_cast<double>(out.nbytes() - in.nbytes()));
+    group_->all_gather_rows(in, out, rows);
+  }
+
+  void reduce_scatter_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) override {
+    count(Collective::reduce_scatter, static_cast<double>(in.nbytes() - out.nbytes()));
+    group_->reduce_scatter_rows(in, out, rows);
+  }
+
   void all_to_all(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> send_rows,
                   std::span<const int64_t> receive_rows) override {
     const int64_t leaving = in.size(0) - send_rows[rank()];
