@@ -20,6 +20,8 @@ constexpr int kVectorBytes = 32, kTileRows = 6;
 constexpr int kVectorBytes = 16, kTileRows = 6;
 #endif
 constexpr int kTileVectors = 2;
+constexpr int64_t kWorthThreads =
+    1 << 18;  // multiply-adds below which waking a second thread costs more than it brings
 
 template <class T>
 struct Sizes {
@@ -316,7 +318,9 @@ Gemm<T> piece(const Gemm<T>& p, Layout layout, int64_t thread, int64_t threads) 
 
 template <class T>
 void gemm_all(std::span<const Gemm<T>> products, Layout layout, Into into) {
-  int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
+  int64_t work = 0;
+  for (const auto& p : products) work += p.m * p.n * (p.k + 1);
+  int64_t threads = at::in_parallel_region() || work < kWorthThreads ? 1 : at::get_num_threads();
   at::parallel_for(0, threads, 1, [&](int64_t first, int64_t last) {
     for (int64_t thread = first; thread < last; ++thread)
       for (const auto& p : products) gemm(piece(p, layout, thread, threads), layout, into);
