@@ -53,9 +53,12 @@ Builder::Builder(Schedule schedule) : schedule_(std::move(schedule)), types_(che
 
 std::string Builder::fresh(const std::string& base) {
   int& count = taken_[base];
-  if (count++ == 0) return base;
+  if (count == 0) {
+    count = 1;
+    return base;
+  }
   std::string name;
-  do name = fmt::format("{}_{}", base, count++);
+  do name = fmt::format("{}_{}", base, ++count);
   while (taken_.count(name));
   taken_[name] = 1;
   return name;

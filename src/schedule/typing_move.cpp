@@ -17,6 +17,24 @@ bool fusible(const std::vector<MoveKind>& kinds) {
          within({MoveKind::exchange, MoveKind::scatter});
 }
 
+// Cells of rows travel by their counts, columns by equal chunks: one message carries one or the other.
+void expect_cells_or_columns(const StepTyping& step, const Legs& legs, size_t operand) {
+  const Type& t = step.type(operand);
+  if (t.jagged_index() < 0) return;
+  std::string cells, columns;
+  for (const Leg& leg : legs) {
+    for (const Place& p : {leg.from, leg.to}) {
+      if (p.hold != Hold::S) continue;
+      const bool is_cell = t.find(p.dim) - t.dims.data() < t.jagged_index();
+      (is_cell ? cells : columns) = p.dim;
+      if (!cells.empty() && !columns.empty())
+        step.fault(operand, leg.atom,
+                   fmt::format("one message moves cells of rows ({}) and their columns ({}): make two moves of it",
+                               cells, columns));
+    }
+  }
+}
+
 void check_legs(const StepTyping& step, const Legs& legs, size_t operand) {
   const Type& t = step.type(operand);
   if (legs.empty()) step.fault(operand, "the move has no legs");
@@ -37,6 +55,7 @@ void check_legs(const StepTyping& step, const Legs& legs, size_t operand) {
         step.fault(operand, leg.atom, fmt::format("dim {} has no fixed size: move one of its group dims", p.dim));
     }
   }
+  expect_cells_or_columns(step, legs, operand);
   if (!fusible(kinds(legs)))
     step.fault(operand, legs.front().atom, fmt::format("{} cannot travel in one message", title(legs)));
 }
