@@ -4,7 +4,7 @@
 #include <ATen/ops/full.h>
 
 #include "base/errors.h"
-#include "train/scratch_folder.h"
+#include "train/testing/scratch_folder.h"
 
 namespace plait {
 namespace {

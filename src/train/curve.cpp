@@ -168,12 +168,18 @@ std::string end_names(const Scale& scale, const Curve& curve, const std::vector<
 
 std::vector<MetricPoint> smoothed(const std::vector<MetricPoint>& points, double reach) {
   const double keep = std::exp(-1 / std::max(reach, 1e-3));
-  double sum = 0, weight = 0;
   auto out = points;
-  for (auto& point : out) {
-    sum = keep * sum + (1 - keep) * point.value;
-    weight = keep * weight + (1 - keep);
-    point.value = sum / weight;
+  std::vector<double> weights(points.size());
+  double sum = 0, weight = 0;
+  for (size_t i = 0; i < points.size(); ++i) {  // what lies before, the point itself included
+    out[i].value = sum = keep * sum + points[i].value;
+    weights[i] = weight = keep * weight + 1;
+  }
+  sum = weight = 0;
+  for (size_t i = points.size(); i-- > 0;) {  // what lies behind
+    out[i].value = (out[i].value + sum) / (weights[i] + weight);
+    sum = keep * (sum + points[i].value);
+    weight = keep * (weight + 1);
   }
   return out;
 }
@@ -186,12 +192,13 @@ std::vector<double> round_ticks(double low, double high, int wanted) {
     if (step * power >= rough) apart = step * power;
   }
   std::vector<double> ticks;
-  for (double i = std::ceil(low / apart - 1e-9); i * apart <= high + 1e-9 * apart; ++i) ticks.push_back(i * apart);
+  for (double i = std::ceil(low / apart - 1e-9); i * apart <= high + 1e-9 * apart; ++i)
+    ticks.push_back(i * apart + 0.0);
   return ticks;
 }
 
 std::string draw_curve(const Curve& curve) {
-  const auto smooth = smoothed(curve.train, std::max(1.0, static_cast<double>(curve.train.size()) / 50));
+  const auto smooth = smoothed(curve.train, std::max(1.0, static_cast<double>(curve.train.size()) / 100));
   const auto scale = scale_of(curve, smooth);
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\">\n",

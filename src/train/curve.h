@@ -18,7 +18,7 @@ struct Curve {
 // The text of the SVG; deterministic. With no values it holds the title and empty axes.
 std::string draw_curve(const Curve& curve);
 
-// A running mean, corrected for its start; `reach` is how many points back a value still weighs 1/e.
+// A mean over the neighbours on both sides; one `reach` points away weighs 1/e.
 std::vector<MetricPoint> smoothed(const std::vector<MetricPoint>& points, double reach);
 
 // Round numbers (1, 2 or 5 times a power of ten apart) within [low, high], about `wanted` of them.

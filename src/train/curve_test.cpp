@@ -47,12 +47,13 @@ TEST(Curve, can_be_drawn_of_nothing_and_of_one_flat_value) {
   EXPECT_EQ(svg.find("inf"), std::string::npos);
 }
 
-TEST(Smoothed, is_a_running_mean_corrected_for_its_start) {
-  const auto flat = smoothed({{1, 3}, {2, 3}, {3, 3}}, 5);
-  for (const auto& point : flat) EXPECT_NEAR(point.value, 3, 1e-12);
-  const auto step = smoothed({{1, 0}, {2, 1}}, 1);
-  const double keep = std::exp(-1.0);
-  EXPECT_NEAR(step[1].value, (1 - keep) / (1 - keep * keep), 1e-12);
+TEST(Smoothed, is_a_mean_over_the_neighbours_on_both_sides) {
+  for (const auto& point : smoothed({{1, 3}, {2, 3}, {3, 3}}, 5)) EXPECT_NEAR(point.value, 3, 1e-12);
+  const auto peak = smoothed({{1, 0}, {2, 1}, {3, 0}}, 1);
+  const double near = std::exp(-1.0), far = std::exp(-2.0);
+  EXPECT_NEAR(peak[0].value, near / (1 + near + far), 1e-12);
+  EXPECT_NEAR(peak[1].value, 1 / (1 + 2 * near), 1e-12);
+  EXPECT_NEAR(peak[2].value, peak[0].value, 1e-12);
 }
 
 TEST(RoundTicks, are_round_numbers_inside) {

@@ -6,7 +6,7 @@
 #include <ATen/ops/ones.h>
 
 #include "base/errors.h"
-#include "train/scratch_folder.h"
+#include "train/testing/scratch_folder.h"
 
 namespace plait {
 namespace {

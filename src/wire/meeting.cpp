@@ -19,9 +19,6 @@ constexpr uint32_t kArrivals = 0x7ffu << 1;
 constexpr uint32_t kOneRound = 1u << 12;
 constexpr uint32_t kRounds = ~(kOneRound - 1);
 
-// Giving the core to a runnable rank is eight times cheaper than sleeping until it wakes us (4 ranks on 2 cores).
-constexpr int kYields = 20;
-
 bool same_round(uint32_t a, uint32_t b) { return (a & kRounds) == (b & kRounds); }
 
 inline void relax() {
@@ -99,11 +96,11 @@ Meeting::Outcome Meeting::wait(uint32_t round, uint32_t stops, Clock::time_point
     uint32_t now = word_.load();
     if (!same_round(now, round)) return Outcome::met;
     if (now & stops) return Outcome::failed;
-    if (look < options_.spins) {
+    if (look < options_.patience.spins) {
       relax();
       continue;
     }
-    if (look < options_.spins + kYields) {
+    if (look < options_.patience.spins + options_.patience.yields) {
       std::this_thread::yield();
       continue;
     }

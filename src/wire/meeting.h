@@ -42,11 +42,17 @@ struct Post {
   std::unique_ptr<std::byte[]> copy;
 };
 
+// What a waiting rank does before it sleeps: looks again, then lets other threads run between looks.
+struct Patience {
+  int spins = 0;
+  int yields = 0;
+};
+
 // A meeting speaks of ranks through these; they must outlive it.
 struct MeetingOptions {
   std::vector<int> ranks = {};  // the members, as ranks of the world
   Seconds timeout{300};
-  int spins = 0;                                   // looks at the word before it sleeps
+  Patience patience;
   std::function<std::string(int)> name = {};       // a rank of the world in words
   std::function<std::string(int)> elsewhere = {};  // the collective of another group that a rank waits in, or nothing
 };
