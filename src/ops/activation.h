@@ -2,9 +2,9 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-namespace plait::ops {
+#include "schedule/choices.h"
 
-enum class Act { silu, gelu, relu };  // gelu with the error function; in float32 erf is within 1e-6
+namespace plait::ops {
 
 // y = act(x[:, 0, :]) * x[:, 1, :]: U = 2 holds gate and up.
 void glu(Act act, const at::Tensor& x_RUF, const at::Tensor& y_RF);

@@ -6,23 +6,14 @@
 
 #include <stdexcept>
 
+#include "schedule/choices.h"
+
 namespace plait::ops {
 
 // A real token whose logits are not finite; the message names the token.
 struct GateFault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-
-enum class Gate {
-  softmax,      // the K most probable experts
-  switch_top1,  // the most probable expert, weighted by its own probability (K = 1)
-};
-
-// A softmax gate's weights: divided by their sum over the chosen experts, over the chosen that were kept, or not.
-enum class Normalize { before, after, none };
-
-// What a full expert keeps: everything (no capacity), its most probable routes, or the first tokens that came.
-enum class Drop { none, probs, position };
 
 struct RouteOptions {
   Gate gate = Gate::softmax;

@@ -26,14 +26,14 @@ RopeTable rope_table(int64_t positions, int64_t head_size, double theta, at::Sca
   return table;
 }
 
-void rope(const at::Tensor& x_BSHA, const RopeTable& table, Turn turn, const at::Tensor& y_BSHA) {
+void rope(const at::Tensor& x_BSHA, const RopeTable& table, Direction direction, const at::Tensor& y_BSHA) {
   expects(x_BSHA.dim() == 4 && y_BSHA.sizes() == x_BSHA.sizes(), "rope: x and y are [B, S, H, A]");
   int64_t positions = x_BSHA.size(1), heads = x_BSHA.size(2), half = table.cos_Sa.size(1);
   expects(x_BSHA.size(3) == 2 * half && table.cos_Sa.size(0) >= positions, "rope: the table does not fit x");
   by_dtype(x_BSHA, [&]<class T>(T) {
     const T *x = in<T>(x_BSHA), *cosines = in<T>(table.cos_Sa), *sines = in<T>(table.sin_Sa);
     T* y = out<T>(y_BSHA);
-    T sign = turn == Turn::forward ? T{1} : T{-1};
+    T sign = direction == Direction::forward ? T{1} : T{-1};
     over_rows(x_BSHA.size(0) * positions, 2 * heads * half, [=](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const T* cos = cosines + row % positions * half;

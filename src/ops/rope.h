@@ -3,6 +3,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include "schedule/choices.h"
+
 namespace plait::ops {
 
 struct RopeTable {
@@ -12,9 +14,7 @@ struct RopeTable {
 // For positions 0..S-1, in the element type of the values it will turn.
 RopeTable rope_table(int64_t positions, int64_t head_size, double theta, at::ScalarType dtype);
 
-enum class Turn { forward, inverse };
-
 // y_BSHA may be x_BSHA itself. The gradient of `forward` is `inverse` (the turn is orthogonal).
-void rope(const at::Tensor& x_BSHA, const RopeTable& table, Turn turn, const at::Tensor& y_BSHA);
+void rope(const at::Tensor& x_BSHA, const RopeTable& table, Direction direction, const at::Tensor& y_BSHA);
 
 }  // namespace plait::ops

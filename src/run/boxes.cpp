@@ -1,0 +1,61 @@
+#include "run/boxes.h"
+
+#include <algorithm>
+
+namespace plait {
+
+Box box_of(const Mesh& mesh, const std::vector<Dim>& dims, int rank) {
+  Box box;
+  for (const Dim& dim : dims) box.push_back(local_range(mesh, dim, rank));
+  return box;
+}
+
+Box intersect(const Box& a, const Box& b) {
+  Box both;
+  for (size_t d = 0; d < a.size(); ++d) both.push_back(intersect(a[d], b[d]));
+  return both;
+}
+
+bool empty(const Box& box) {
+  return std::any_of(box.begin(), box.end(), [](const Range& r) { return r.size == 0; });
+}
+
+int64_t volume(const Box& box) {
+  int64_t n = 1;
+  for (const Range& r : box) n *= r.size;
+  return n;
+}
+
+CellRows::CellRows(Box box, const int64_t* counts) : box_(std::move(box)), starts_{0} {
+  const int64_t cells = volume(box_);
+  for (int64_t c = 0; c < cells; ++c) starts_.push_back(starts_.back() + counts[c]);
+}
+
+std::vector<Rows> CellRows::of(const Box& part) const {
+  std::vector<Rows> rows;
+  const Box both = intersect(box_, part);
+  if (empty(both)) return rows;
+  std::vector<int64_t> at;
+  for (const Range& r : both) at.push_back(r.first);
+  while (true) {
+    int64_t cell = 0;
+    for (size_t d = 0; d < both.size(); ++d) cell = cell * box_[d].size + at[d] - box_[d].first;
+    const Rows next{starts_[cell], starts_[cell + 1] - starts_[cell]};
+    if (!rows.empty() && rows.back().first + rows.back().count == next.first) rows.back().count += next.count;
+    else if (next.count > 0) rows.push_back(next);
+    int d = static_cast<int>(both.size()) - 1;
+    while (d >= 0 && ++at[d] == both[d].first + both[d].size) {
+      at[d] = both[d].first;
+      --d;
+    }
+    if (d < 0) return rows;
+  }
+}
+
+int64_t count(const std::vector<Rows>& rows) {
+  int64_t n = 0;
+  for (const Rows& r : rows) n += r.count;
+  return n;
+}
+
+}  // namespace plait

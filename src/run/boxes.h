@@ -1,0 +1,40 @@
+// Which part of a global array a rank holds, and what two ranks have in common: the message between them.
+#pragma once
+#include <vector>
+
+#include "schedule/type.h"
+
+namespace plait {
+
+// One range of global indices for each dim.
+using Box = std::vector<Range>;
+
+Box box_of(const Mesh& mesh, const std::vector<Dim>& dims, int rank);
+Box intersect(const Box& a, const Box& b);
+bool empty(const Box& box);
+int64_t volume(const Box& box);
+
+// Consecutive rows.
+struct Rows {
+  int64_t first = 0, count = 0;
+  bool operator==(const Rows&) const = default;
+};
+
+// A rank's rows: its cells in lexicographic order, each with a number of rows.
+class CellRows {
+ public:
+  // `counts`: rows of each cell of the box, row-major.
+  CellRows(Box box, const int64_t* counts);
+
+  // The rows of the cells that also lie in `part`, in order, neighbours merged.
+  std::vector<Rows> of(const Box& part) const;
+  int64_t total() const { return starts_.back(); }
+
+ private:
+  Box box_;
+  std::vector<int64_t> starts_;  // of each cell, and the end
+};
+
+int64_t count(const std::vector<Rows>& rows);
+
+}  // namespace plait

@@ -1,0 +1,48 @@
+#include "run/buffers.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+
+namespace plait {
+namespace {
+
+// Sizes are rounded up to 1/8 of their power of two, so that ragged steps of nearly the same size share memory.
+int64_t rounded(int64_t bytes) {
+  int64_t power = 512;
+  while (power < bytes) power *= 2;
+  const int64_t grain = std::max<int64_t>(power / 16, 64);
+  return (std::max<int64_t>(bytes, 64) + grain - 1) / grain * grain;
+}
+
+}  // namespace
+
+Block::~Block() { owner_->give_back(std::move(bytes_)); }
+
+BlockPtr Buffers::take(int64_t bytes) {
+  const int64_t size = rounded(bytes);
+  at::Tensor memory;
+  if (auto it = free_.lower_bound(size); it != free_.end() && it->first <= 2 * size) {
+    memory = std::move(it->second);
+    free_.erase(it);
+  } else {
+    memory = at::empty({size}, at::kByte);
+    reserved_ += size;
+  }
+  in_use_ += memory.numel();
+  peak_ = std::max(peak_, in_use_);
+  return std::make_shared<Block>(shared_from_this(), std::move(memory));
+}
+
+void Buffers::give_back(at::Tensor bytes) {
+  in_use_ -= bytes.numel();
+  const int64_t size = bytes.numel();
+  free_.emplace(size, std::move(bytes));
+}
+
+at::Tensor view_of(const BlockPtr& block, at::IntArrayRef shape, at::ScalarType dtype) {
+  return at::from_blob(block->data(), shape, at::TensorOptions().dtype(dtype));
+}
+
+}  // namespace plait

@@ -1,0 +1,47 @@
+// Memory of one rank that is handed out, given back and handed out again: fresh memory costs a page fault every 4 KiB,
+// reused memory nothing. Not shared between threads.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <memory>
+
+namespace plait {
+
+class Buffers;
+
+// A piece of memory; the last owner's end gives it back. Views of one value share their block.
+class Block {
+ public:
+  Block(std::shared_ptr<Buffers> owner, at::Tensor bytes) : owner_(std::move(owner)), bytes_(std::move(bytes)) {}
+  ~Block();
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  void* data() const { return bytes_.data_ptr(); }
+
+ private:
+  std::shared_ptr<Buffers> owner_;
+  at::Tensor bytes_;
+};
+using BlockPtr = std::shared_ptr<Block>;
+
+class Buffers : public std::enable_shared_from_this<Buffers> {
+ public:
+  // At least `bytes`, aligned to 64; contents are whatever was there.
+  BlockPtr take(int64_t bytes);
+
+  int64_t reserved() const { return reserved_; }  // bytes ever taken from the system
+  int64_t in_use() const { return in_use_; }
+  int64_t peak() const { return peak_; }          // greatest in_use
+
+ private:
+  friend class Block;
+  void give_back(at::Tensor bytes);
+
+  std::multimap<int64_t, at::Tensor> free_;
+  int64_t reserved_ = 0, in_use_ = 0, peak_ = 0;
+};
+
+at::Tensor view_of(const BlockPtr& block, at::IntArrayRef shape, at::ScalarType dtype);
+
+}  // namespace plait

@@ -1,0 +1,59 @@
+// One step as a kernel sees it: operands, the types behind them, and memory for results.
+#pragma once
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "run/buffers.h"
+#include "schedule/schedule.h"
+
+namespace plait {
+
+// What a rank holds of a value: a contiguous tensor. Rows ([E, g.., C, ..] with a jagged C) are one tensor [R, ..].
+struct Value {
+  at::Tensor tensor;
+  BlockPtr block;  // null: persistent (bound leaves)
+};
+
+// Known when a schedule is prepared for a rank.
+struct StepTypes {
+  const Mesh& mesh;
+  int rank;
+  std::vector<const Type*> in, out;
+  at::ScalarType dtype;
+
+  std::vector<int64_t> shape(const Type& type) const { return local_shape(mesh, type); }
+  Range range(const Type& type, std::string_view dim) const { return local_range(mesh, *type.find(dim), rank); }
+};
+
+class Call {
+ public:
+  Call(std::span<Value* const> in, std::span<Value* const> out, const std::vector<bool>& dies, std::shared_ptr<Buffers> buffers)
+      : in_(in), out_(out), dies_(dies), buffers_(std::move(buffers)) {}
+
+  size_t num_in() const { return in_.size(); }
+  const at::Tensor& in(size_t i) const { return in_[i]->tensor; }
+
+  // Memory for result i.
+  at::Tensor make(size_t i, at::IntArrayRef shape, at::ScalarType dtype);
+  // Result i is a view of operand `of`.
+  void alias(size_t i, size_t of, at::Tensor view);
+  // Result i in the memory of operand `of`, with its contents: without a copy when nobody reads the operand afterwards.
+  at::Tensor take_over(size_t i, size_t of);
+  at::Tensor scratch(at::IntArrayRef shape, at::ScalarType dtype);
+
+ private:
+  Value allocate(at::IntArrayRef shape, at::ScalarType dtype);
+
+  std::span<Value* const> in_, out_;
+  const std::vector<bool>& dies_;  // by operand: no later reader
+  std::shared_ptr<Buffers> buffers_;
+  std::vector<BlockPtr> scratch_;
+};
+
+using Kernel = std::function<void(Call&)>;
+
+// The kernel of an op that computes, prepared once: layouts, offsets and shapes are worked out here.
+Kernel prepare_kernel(const Op& op, const StepTypes& types);
+
+}  // namespace plait

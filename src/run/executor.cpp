@@ -1,0 +1,127 @@
+#include "run/executor.h"
+
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "base/errors.h"
+#include "ops/gate.h"
+
+namespace plait {
+
+Executor::Executor(Schedule schedule, RankContext context, Keep keep)
+    : schedule_(std::move(schedule)),
+      context_(context),
+      types_(check(schedule_)),
+      groups_(schedule_.mesh, context),
+      buffers_(std::make_shared<Buffers>()),
+      values_(schedule_.names.size()) {
+  prepare_steps();
+  plan_lifetimes(keep);
+  for (const Leaf& leaf : schedule_.leaves) {
+    const auto shape = local_shape(schedule_.mesh, leaf.type);
+    if (leaf.kind == LeafKind::seed) values_[leaf.value].tensor = at::ones(shape, context_.dtype);
+    if (leaf.kind == LeafKind::sum) values_[leaf.value].tensor = at::zeros(shape, context_.dtype);
+  }
+}
+
+void Executor::prepare_steps() {
+  for (const Step& step : schedule_.steps) {
+    StepTypes types{schedule_.mesh, context_.rank, {}, {}, context_.dtype};
+    for (ValueId v : step.in) types.in.push_back(&types_[v]);
+    for (ValueId v : step.out) types.out.push_back(&types_[v]);
+    const Move* move = as<Move>(step.op);
+    prepared_.push_back({move ? prepare_move(*move, types, groups_) : prepare_kernel(step.op, types), {}, {}});
+  }
+}
+
+// A value is free after its last reader; one made before a repeated section and last read in it, after the section.
+void Executor::plan_lifetimes(const Keep& keep) {
+  std::vector<int> last(schedule_.names.size(), -1);
+  const std::vector<int> made = makers(schedule_);
+  for (size_t i = 0; i < schedule_.steps.size(); ++i) {
+    for (ValueId v : schedule_.steps[i].out) last[v] = static_cast<int>(i);
+    for (ValueId v : schedule_.steps[i].in) last[v] = static_cast<int>(i);
+  }
+  const auto kept = [&](ValueId v) {
+    const auto has = [&](const std::vector<ValueId>& all) { return std::find(all.begin(), all.end(), v) != all.end(); };
+    return keep.what == Keep::What::all || made[v] < 0 || has(schedule_.outputs) || has(keep.values);
+  };
+  const auto in_section = [&](int i) { return schedule_.repeat && i >= schedule_.repeat->first && i < schedule_.repeat->last; };
+  for (ValueId v = 0; v < static_cast<ValueId>(last.size()); ++v) {
+    if (last[v] < 0 || kept(v)) continue;
+    if (in_section(last[v]) && !in_section(made[v])) freed_after_section_.push_back(v);
+    else prepared_[last[v]].freed.push_back(v);
+  }
+  for (size_t i = 0; i < schedule_.steps.size(); ++i) {
+    for (ValueId v : schedule_.steps[i].in) {
+      const auto& freed = prepared_[i].freed;
+      prepared_[i].dies.push_back(std::find(freed.begin(), freed.end(), v) != freed.end());
+    }
+  }
+}
+
+void Executor::bind(const std::string& leaf, at::Tensor tensor) {
+  const ValueId v = schedule_.find(leaf);
+  const Leaf* l = v < 0 ? nullptr : schedule_.leaf(v);
+  expects(l && (l->kind == LeafKind::parameter || l->kind == LeafKind::state), "bind: " + leaf + " is no parameter or state of the schedule");
+  expects(tensor.sizes() == at::IntArrayRef(local_shape(schedule_.mesh, l->type)), "bind: " + leaf + " has another shape");
+  expects(tensor.is_contiguous(), "bind: a bound tensor is contiguous");
+  values_[v] = {std::move(tensor), nullptr};
+}
+
+at::Tensor Executor::bound(const std::string& leaf) const {
+  const ValueId v = schedule_.find(leaf);
+  expects(v >= 0, "bound: no leaf " + leaf);
+  return values_[v].tensor;
+}
+
+double Executor::scalar(ValueId v) const { return values_[v].tensor.item<double>(); }
+
+void Executor::feed_leaves(const Feed& feed, LeafKind kind, int micro) {
+  for (const Leaf& leaf : schedule_.leaves)
+    if (leaf.kind == kind) values_[leaf.value] = {feed(schedule_.names[leaf.value], micro), nullptr};
+}
+
+void Executor::run(const Feed& feed) {
+  feed_leaves(feed, LeafKind::scalar, 0);
+  for (const Leaf& leaf : schedule_.leaves)
+    if (leaf.kind == LeafKind::sum) values_[leaf.value].tensor.zero_();
+  const int end = static_cast<int>(schedule_.steps.size());
+  if (!schedule_.repeat) {
+    feed_leaves(feed, LeafKind::data, 0);
+    return run_steps(0, end);
+  }
+  const Repeat& r = *schedule_.repeat;
+  run_steps(0, r.first);
+  for (int micro = 0; micro < r.times; ++micro) {
+    feed_leaves(feed, LeafKind::data, micro);
+    run_steps(r.first, r.last);
+  }
+  for (ValueId v : freed_after_section_) values_[v] = {};
+  run_steps(r.last, end);
+}
+
+void Executor::run_steps(int first, int last) {
+  for (int i = first; i < last; ++i) run_step(i);
+}
+
+void Executor::run_step(int index) {
+  const Step& step = schedule_.steps[index];
+  const Prepared& prepared = prepared_[index];
+  std::vector<Value*> in, out;
+  for (ValueId v : step.in) in.push_back(&values_[v]);
+  for (ValueId v : step.out) out.push_back(&values_[v]);
+  try {
+    Call call(in, out, prepared.dies, buffers_);
+    prepared.kernel(call);
+  } catch (const ops::GateFault& e) {
+    throw StepFault(fmt::format("%{}: {}", schedule_.names[step.out.front()], e.what()));
+  } catch (const ContractError& e) {
+    throw ContractError(fmt::format("step {} {} -> %{}: {}", index, schedule_.title(step), schedule_.names[step.out.front()], e.what()));
+  }
+  for (ValueId v : prepared.freed) values_[v] = {};
+}
+
+}  // namespace plait

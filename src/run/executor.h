@@ -1,0 +1,68 @@
+// Performs a schedule on one rank: the list in order, each step a prepared kernel or a move on the wire, memory of values
+// reused as soon as their last reader is done. Prepared once, run every training step.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "run/moves.h"
+
+namespace plait {
+
+// A step that failed, with its text: "l1.route: token 3: ...".
+struct StepFault : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// What a run is fed: a data or scalar leaf by name, for micro-batch `micro` (0 for scalars).
+using Feed = std::function<at::Tensor(const std::string& leaf, int micro)>;
+
+struct Keep {
+  std::vector<ValueId> values;  // not freed after their last reader, besides outputs
+  enum class What { listed, all } what = What::listed;
+};
+
+class Executor {
+ public:
+  // `schedule` is lowered. Throws TypeFault.
+  Executor(Schedule schedule, RankContext context, Keep keep = {});
+
+  // Parameters and state: tensors that live on, updated in place by the schedule. REQUIRES the leaf's local shape.
+  void bind(const std::string& leaf, at::Tensor tensor);
+  at::Tensor bound(const std::string& leaf) const;
+
+  // Every rank of the world calls it. The seed is 1. Throws StepFault, CommError.
+  void run(const Feed& feed);
+
+  // An output, or a kept value, of the last run.
+  const at::Tensor& value(ValueId v) const { return values_[v].tensor; }
+  double scalar(ValueId v) const;
+
+  const Schedule& schedule() const { return schedule_; }
+  const Types& types() const { return types_; }
+  const Buffers& buffers() const { return *buffers_; }
+
+ private:
+  struct Prepared {
+    Kernel kernel;
+    std::vector<bool> dies;       // by operand
+    std::vector<ValueId> freed;   // after the step
+  };
+
+  void prepare_steps();
+  void plan_lifetimes(const Keep& keep);
+  void feed_leaves(const Feed& feed, LeafKind kind, int micro);
+  void run_steps(int first, int last);
+  void run_step(int index);
+
+  Schedule schedule_;
+  RankContext context_;
+  Types types_;
+  Groups groups_;
+  std::shared_ptr<Buffers> buffers_;
+  std::vector<Value> values_;
+  std::vector<Prepared> prepared_;
+  std::vector<ValueId> freed_after_section_;
+};
+
+}  // namespace plait

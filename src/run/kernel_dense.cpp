@@ -1,0 +1,224 @@
+// Glue between the ops of a transformer and their kernels: shapes, offsets, memory for results.
+#include "ops/activation.h"
+#include "ops/attention.h"
+#include "ops/embed.h"
+#include "ops/norm.h"
+#include "ops/optimizer.h"
+#include "ops/rope.h"
+#include "ops/vocab_loss.h"
+#include "run/kernels.h"
+
+namespace plait {
+namespace {
+
+at::Tensor like(Call& call, size_t out, size_t in) { return call.make(out, call.in(in).sizes(), call.in(in).scalar_type()); }
+
+// [.., n] as [T, n].
+at::Tensor flat(const at::Tensor& x, int64_t columns) { return x.view({columns ? x.numel() / columns : 0, columns}); }
+at::Tensor flat(const at::Tensor& x) { return flat(x, x.size(-1)); }
+
+}  // namespace
+
+Kernel prepare(const Add&, const StepTypes&) {
+  return [](Call& call) {
+    const at::Tensor out = like(call, 0, 0);
+    if (call.num_in() == 1) return void(out.copy_(call.in(0)));
+    ops::add(call.in(0), call.in(1), out);
+    for (size_t i = 2; i < call.num_in(); ++i) ops::accumulate(out, call.in(i));
+  };
+}
+
+Kernel prepare(const Accumulate&, const StepTypes&) {
+  return [](Call& call) {
+    ops::accumulate(call.in(0), call.in(1));
+    call.alias(0, 0, call.in(0));
+  };
+}
+
+Kernel prepare(const Scale& op, const StepTypes&) {
+  return [factor = op.factor](Call& call) { ops::scale(call.in(0), factor, like(call, 0, 0)); };
+}
+
+Kernel prepare(const Split& op, const StepTypes& types) {
+  int64_t dim = 0;
+  while (types.in[0]->dims[dim].name != op.dim) ++dim;
+  return [dim, parts = op.parts](Call& call) {
+    const int64_t size = call.in(0).size(dim) / parts;
+    for (int i = 0; i < parts; ++i) {
+      const at::Tensor part = call.in(0).narrow(dim, i * size, size);
+      part.is_contiguous() ? call.alias(i, 0, part) : void(call.make(i, part.sizes(), part.scalar_type()).copy_(part));
+    }
+  };
+}
+
+Kernel prepare(const Concat& op, const StepTypes& types) {
+  int64_t dim = 0;
+  while (types.out[0]->dims[dim].name != op.dim) ++dim;
+  return [dim, shape = types.shape(*types.out[0])](Call& call) {
+    const at::Tensor out = call.make(0, shape, call.in(0).scalar_type());
+    const int64_t size = call.in(0).size(dim);
+    for (size_t i = 0; i < call.num_in(); ++i) out.narrow(dim, static_cast<int64_t>(i) * size, size).copy_(call.in(i));
+  };
+}
+
+namespace {
+
+Kernel reshape(const StepTypes& types) {
+  return [shape = types.shape(*types.out[0])](Call& call) { call.alias(0, 0, call.in(0).view(shape)); };
+}
+
+// x [.., U, F] -> [.., F]
+std::vector<int64_t> without_pair(const at::Tensor& x) {
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.erase(shape.end() - 2);
+  return shape;
+}
+
+at::Tensor pairs(const at::Tensor& x) {
+  const int64_t f = x.size(-1);
+  return x.view({f ? x.numel() / (2 * f) : 0, 2, f});
+}
+
+}  // namespace
+
+Kernel prepare(const Unflatten&, const StepTypes& types) { return reshape(types); }
+Kernel prepare(const Flatten&, const StepTypes& types) { return reshape(types); }
+
+Kernel prepare(const Activate& op, const StepTypes&) {
+  return [op](Call& call) {
+    const at::Tensor& x = call.in(0);
+    if (!op.glu) return ops::activate(op.act, x, like(call, 0, 0));
+    const at::Tensor y = call.make(0, without_pair(x), x.scalar_type());
+    ops::glu(op.act, pairs(x), flat(y));
+  };
+}
+
+Kernel prepare(const ActivateGrad& op, const StepTypes&) {
+  return [op](Call& call) {
+    const at::Tensor &x = call.in(0), &dy = call.in(1), dx = like(call, 0, 0);
+    op.glu ? ops::glu_grad(op.act, pairs(x), flat(dy), pairs(dx)) : ops::activate_grad(op.act, x, dy, dx);
+  };
+}
+
+Kernel prepare(const RmsNorm& op, const StepTypes&) {
+  return [eps = op.eps](Call& call) { ops::rms_norm(flat(call.in(0)), call.in(1), eps, flat(like(call, 0, 0))); };
+}
+
+Kernel prepare(const RmsNormGrad& op, const StepTypes&) {
+  return [eps = op.eps](Call& call) {
+    const at::Tensor dx = like(call, 0, 0), dgain = like(call, 1, 1);
+    ops::rms_norm_grad({flat(call.in(0)), call.in(1), flat(call.in(2)), flat(dx), dgain}, eps);
+  };
+}
+
+Kernel prepare(const Rope& op, const StepTypes& types) {
+  const Type& x = *types.in[0];
+  const auto table = ops::rope_table(x.find("S")->size, x.find("A")->size, op.theta, types.dtype);
+  return [direction = op.direction, table](Call& call) { ops::rope(call.in(0), table, direction, like(call, 0, 0)); };
+}
+
+Kernel prepare(const Attention&, const StepTypes& types) {
+  return [lse = types.shape(*types.out[1])](Call& call) {
+    const at::Tensor o = like(call, 0, 0);
+    ops::attention({call.in(0), call.in(1), call.in(2), o, call.make(1, lse, o.scalar_type())});
+  };
+}
+
+Kernel prepare(const AttentionGrad&, const StepTypes&) {
+  return [](Call& call) {
+    const at::Tensor dq = like(call, 0, 0), dk = like(call, 1, 1), dv = like(call, 2, 2);
+    ops::attention_grad({call.in(0), call.in(1), call.in(2), call.in(3), call.in(4), call.in(5), dq, dk, dv});
+  };
+}
+
+Kernel prepare(const Embed&, const StepTypes& types) {
+  const int64_t first = types.range(*types.in[0], "V").first;
+  return [first, shape = types.shape(*types.out[0])](Call& call) {
+    ops::embed(call.in(0), call.in(1), first, call.make(0, shape, call.in(0).scalar_type()));
+  };
+}
+
+Kernel prepare(const EmbedGrad& op, const StepTypes& types) {
+  const int64_t first = local_range(types.mesh, op.vocab, types.rank).first;
+  return [first, shape = types.shape(*types.out[0])](Call& call) {
+    ops::embed_grad(call.in(0), call.in(1), first, call.make(0, shape, call.in(0).scalar_type()));
+  };
+}
+
+Kernel prepare(const RowMax&, const StepTypes& types) {
+  return [shape = types.shape(*types.out[0])](Call& call) {
+    const at::Tensor m = call.make(0, shape, call.in(0).scalar_type());
+    ops::row_max(call.in(0), m.view({m.numel(), 1}));
+  };
+}
+
+namespace {
+
+ops::VocabSlice slice(Call& call, int64_t first) {
+  const at::Tensor &z = call.in(0), &max = call.in(1);
+  return {z, max.view({z.size(0), z.size(0) ? max.numel() / z.size(0) : 1}), call.in(2), first};
+}
+
+}  // namespace
+
+Kernel prepare(const ExpSumTarget&, const StepTypes& types) {
+  const int64_t first = types.range(*types.in[0], "V").first;
+  return [first](Call& call) {
+    const at::Tensor& z = call.in(0);
+    const at::Tensor s = call.make(0, {z.size(0)}, z.scalar_type()), c = call.make(1, {z.size(0)}, z.scalar_type());
+    ops::exp_sum_target(slice(call, first), {s, c});
+  };
+}
+
+Kernel prepare(const ExpSumTargetGrad&, const StepTypes& types) {
+  const int64_t first = types.range(*types.in[0], "V").first;
+  return [first](Call& call) { ops::exp_sum_target_grad(slice(call, first), {call.in(3), call.in(4)}, like(call, 0, 0)); };
+}
+
+Kernel prepare(const Nll&, const StepTypes&) {
+  return [](Call& call) { ops::nll({call.in(0), call.in(1)}, call.in(2), call.make(0, {}, call.in(0).scalar_type())); };
+}
+
+Kernel prepare(const NllGrad&, const StepTypes&) {
+  return [](Call& call) {
+    const at::Tensor ds = like(call, 0, 0), dc = like(call, 1, 0);
+    ops::nll_grad({call.in(0), call.in(1), call.in(2), {ds, dc}});
+  };
+}
+
+Kernel prepare(const SumSquares&, const StepTypes&) {
+  return [](Call& call) {
+    const at::Tensor out = call.make(0, {}, at::kDouble), one = call.scratch({}, at::kDouble);
+    out.zero_();
+    for (size_t i = 0; i < call.num_in(); ++i) {
+      ops::sum_squares(call.in(i), one);
+      *out.mutable_data_ptr<double>() += *one.const_data_ptr<double>();
+    }
+  };
+}
+
+Kernel prepare(const ClipFactor& op, const StepTypes&) {
+  return [clip = op.clip](Call& call) {
+    const double norm = std::sqrt(*call.in(0).const_data_ptr<double>());
+    *call.make(0, {}, at::kDouble).mutable_data_ptr<double>() = norm;
+    *call.make(1, {}, at::kDouble).mutable_data_ptr<double>() = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
+  };
+}
+
+Kernel prepare(const AdamW& op, const StepTypes&) {
+  return [op](Call& call) {
+    const double lr = *call.in(5).const_data_ptr<double>(), step = *call.in(6).const_data_ptr<double>();
+    const ops::AdamW args{.lr = lr, .beta1 = op.beta1, .beta2 = op.beta2, .eps = op.eps, .weight_decay = op.weight_decay, .step = static_cast<int64_t>(step)};
+    ops::adamw(args, call.in(4), call.in(0), call.in(1), {call.in(2), call.in(3)});
+    for (size_t i = 0; i < 3; ++i) call.alias(i, i ? i + 1 : 0, call.in(i ? i + 1 : 0));
+  };
+}
+
+Kernel prepare(const Sgd& op, const StepTypes&) {
+  return [decay = op.weight_decay](Call& call) {
+    ops::sgd({.lr = *call.in(3).const_data_ptr<double>(), .weight_decay = decay}, call.in(2), call.in(0), call.in(1));
+    call.alias(0, 0, call.in(0));
+  };
+}
+
+}  // namespace plait

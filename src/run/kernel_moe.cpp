@@ -1,0 +1,148 @@
+// Glue between the ops of experts and their kernels.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/where.h>
+
+#include "base/errors.h"
+#include "ops/dispatch.h"
+#include "ops/gate.h"
+#include "run/kernels.h"
+
+namespace plait {
+namespace {
+
+ops::RouteOptions options(const Route& r) {
+  return {.gate = r.gate, .normalize = r.normalize, .drop = r.drop, .top_k = r.top_k, .capacity = r.capacity, .group = r.group};
+}
+
+std::vector<int64_t> chain(std::vector<int64_t> front, at::IntArrayRef back) {
+  front.insert(front.end(), back.begin(), back.end());
+  return front;
+}
+
+// [T, ..] as [T, D]; the values of a row in one dim.
+at::Tensor flat(const at::Tensor& x, int64_t leading) {
+  int64_t columns = 1;
+  for (int64_t d = leading; d < x.dim(); ++d) columns *= x.size(d);
+  return x.view({columns ? x.numel() / columns : 0, columns});
+}
+
+int64_t total(const at::Tensor& table) {
+  const int64_t* counts = table.const_data_ptr<int64_t>();
+  int64_t n = 0;
+  for (int64_t i = 0; i < table.numel(); ++i) n += counts[i];
+  return n;
+}
+
+// How many dims of a buffer count rows: one for ragged rows, [E, g.., W, C] of a padded buffer.
+int64_t row_dims(const Type& rows) {
+  if (rows.jagged_index() >= 0) return 1;
+  int64_t d = 0;
+  while (rows.dims[d].name != "C") ++d;
+  return d + 1;
+}
+
+}  // namespace
+
+Kernel prepare(const Route& op, const StepTypes& types) {
+  return [o = options(op), shape = types.shape(*types.out[0])](Call& call) {
+    const at::Tensor& logits = call.in(0);
+    const at::Tensor weight = call.make(0, shape, logits.scalar_type());
+    ops::route(logits, call.in(1), o, {weight, call.make(1, shape, at::kLong), call.make(2, shape, at::kLong)});
+  };
+}
+
+Kernel prepare(const RouteGrad& op, const StepTypes&) {
+  return [o = options(op.route)](Call& call) {
+    const at::Tensor& logits = call.in(0);
+    ops::route_grad({logits, call.in(1), call.in(2), call.in(3)}, o, call.make(0, logits.sizes(), logits.scalar_type()));
+  };
+}
+
+Kernel prepare(const GateStats&, const StepTypes&) {
+  return [](Call& call) {
+    const at::Tensor& logits = call.in(0);
+    const at::Tensor psum = call.make(0, {logits.size(-1)}, logits.scalar_type());
+    ops::gate_stats(logits, call.in(1), {psum, call.make(1, {}, logits.scalar_type())});
+  };
+}
+
+Kernel prepare(const GateStatsGrad&, const StepTypes&) {
+  return [](Call& call) {
+    const at::Tensor& logits = call.in(0);
+    ops::gate_stats_grad(logits, call.in(1), {call.in(2), call.in(3)}, call.make(0, logits.sizes(), logits.scalar_type()));
+  };
+}
+
+Kernel prepare(const Load& op, const StepTypes& types) {
+  return [experts = op.experts, dtype = types.dtype](Call& call) {
+    ops::expert_load(call.in(0), call.make(0, {experts}, dtype));
+    ops::expert_load(at::where(call.in(1).ge(0), call.in(0), -1), call.make(1, {experts}, dtype));
+  };
+}
+
+// Operands psum, chosen, zsum, inv_tokens, share.
+Kernel prepare(const Balance& op, const StepTypes&) {
+  return [op](Call& call) {
+    const at::Tensor &psum = call.in(0), &chosen = call.in(1), &inv = call.in(3);
+    const double per_choice = static_cast<double>(psum.numel()) / static_cast<double>(op.top_k);
+    const at::Tensor loss = (psum * chosen).sum() * (op.aux * per_choice) * inv * inv + call.in(2) * (op.z * inv);
+    call.make(0, {}, psum.scalar_type()).copy_(loss * call.in(4));
+  };
+}
+
+// Operands chosen, inv_tokens, share, dloss.
+Kernel prepare(const BalanceGrad& op, const StepTypes&) {
+  return [op](Call& call) {
+    const at::Tensor &chosen = call.in(0), &inv = call.in(1), weight = call.in(2) * call.in(3) * inv;
+    const double per_choice = static_cast<double>(chosen.numel()) / static_cast<double>(op.top_k);
+    call.make(0, chosen.sizes(), chosen.scalar_type()).copy_(chosen * (weight * inv * (op.aux * per_choice)));
+    call.make(1, {}, chosen.scalar_type()).copy_(weight * op.z);
+  };
+}
+
+Kernel prepare(const Count& op, const StepTypes& types) {
+  const std::vector<int64_t> shape = types.shape(*types.out[0]), places = types.shape(*types.out[1]);
+  return [shape, places, experts = op.routing.experts](Call& call) {
+    const at::Tensor table = call.make(0, shape, at::kLong);
+    ops::count_rows({call.in(0), call.in(1)}, {table.view({experts, -1}), call.make(1, places, at::kLong)});
+  };
+}
+
+Kernel prepare(const Arrange& op, const StepTypes& types) {
+  const std::vector<int64_t> places = types.shape(*types.out[0]);
+  const ops::PaddedShape shape{.groups = places[0] / op.routing.group, .experts = op.routing.experts, .capacity = op.routing.capacity};
+  return [shape, places](Call& call) { ops::place_rows({call.in(0), call.in(1)}, shape, call.make(0, places, at::kLong)); };
+}
+
+// Operands x, [weight], places [, table].
+Kernel prepare(const Encode& op, const StepTypes& types) {
+  const bool ragged = op.routing.capacity == 0;
+  const size_t places = types.in.size() - (ragged ? 2 : 1);
+  expects(types.in[places]->role == Role::places, "encode of ragged rows needs its table: lower the schedule");
+  const std::vector<int64_t> padded = types.shape(*types.out[0]);
+  return [ragged, places, padded, rows = row_dims(*types.out[0])](Call& call) {
+    const at::Tensor& x = call.in(0);
+    const std::vector<int64_t> shape = ragged ? chain({total(call.in(places + 1))}, x.sizes().slice(1)) : padded;
+    const at::Tensor out = flat(call.make(0, shape, x.scalar_type()), rows);
+    places == 1 ? ops::encode(flat(x, 1), call.in(1), out) : ops::encode_weighted(flat(x, 1), call.in(1), call.in(2), out);
+  };
+}
+
+// Operands rows, [weight], places.
+Kernel prepare(const Decode&, const StepTypes& types) {
+  return [weighted = types.in.size() == 3, rows = row_dims(*types.in[0])](Call& call) {
+    const at::Tensor x = flat(call.in(0), rows), &places = call.in(weighted ? 2 : 1);
+    const at::Tensor y = flat(call.make(0, chain({places.size(0)}, call.in(0).sizes().slice(rows)), x.scalar_type()), 1);
+    weighted ? ops::decode_weighted(x, call.in(1), places, y) : ops::decode(x, places, y);
+  };
+}
+
+// Operands x, rows, places.
+Kernel prepare(const Pair&, const StepTypes& types) {
+  return [rows = row_dims(*types.in[1])](Call& call) {
+    const at::Tensor& places = call.in(2);
+    ops::pair(flat(call.in(0), 1), flat(call.in(1), rows), places, call.make(0, places.sizes(), call.in(0).scalar_type()));
+  };
+}
+
+}  // namespace plait

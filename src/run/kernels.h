@@ -1,0 +1,45 @@
+// One preparation an op; found by overload.
+#pragma once
+#include "run/call.h"
+
+namespace plait {
+Kernel prepare(const Einsum& op, const StepTypes& types);
+Kernel prepare(const Add& op, const StepTypes& types);
+Kernel prepare(const Scale& op, const StepTypes& types);
+Kernel prepare(const Split& op, const StepTypes& types);
+Kernel prepare(const Concat& op, const StepTypes& types);
+Kernel prepare(const Unflatten& op, const StepTypes& types);
+Kernel prepare(const Flatten& op, const StepTypes& types);
+Kernel prepare(const Activate& op, const StepTypes& types);
+Kernel prepare(const ActivateGrad& op, const StepTypes& types);
+Kernel prepare(const RmsNorm& op, const StepTypes& types);
+Kernel prepare(const RmsNormGrad& op, const StepTypes& types);
+Kernel prepare(const Rope& op, const StepTypes& types);
+Kernel prepare(const Attention& op, const StepTypes& types);
+Kernel prepare(const AttentionGrad& op, const StepTypes& types);
+Kernel prepare(const Embed& op, const StepTypes& types);
+Kernel prepare(const EmbedGrad& op, const StepTypes& types);
+Kernel prepare(const RowMax& op, const StepTypes& types);
+Kernel prepare(const ExpSumTarget& op, const StepTypes& types);
+Kernel prepare(const ExpSumTargetGrad& op, const StepTypes& types);
+Kernel prepare(const Nll& op, const StepTypes& types);
+Kernel prepare(const NllGrad& op, const StepTypes& types);
+Kernel prepare(const Route& op, const StepTypes& types);
+Kernel prepare(const RouteGrad& op, const StepTypes& types);
+Kernel prepare(const GateStats& op, const StepTypes& types);
+Kernel prepare(const GateStatsGrad& op, const StepTypes& types);
+Kernel prepare(const Load& op, const StepTypes& types);
+Kernel prepare(const Balance& op, const StepTypes& types);
+Kernel prepare(const BalanceGrad& op, const StepTypes& types);
+Kernel prepare(const Count& op, const StepTypes& types);
+Kernel prepare(const Arrange& op, const StepTypes& types);
+Kernel prepare(const Encode& op, const StepTypes& types);
+Kernel prepare(const Decode& op, const StepTypes& types);
+Kernel prepare(const Pair& op, const StepTypes& types);
+Kernel prepare(const Accumulate& op, const StepTypes& types);
+Kernel prepare(const SumSquares& op, const StepTypes& types);
+Kernel prepare(const ClipFactor& op, const StepTypes& types);
+Kernel prepare(const AdamW& op, const StepTypes& types);
+Kernel prepare(const Sgd& op, const StepTypes& types);
+
+}  // namespace plait

@@ -1,0 +1,52 @@
+#include "run/moves.h"
+
+#include "base/errors.h"
+#include "run/moves_dense.h"
+#include "run/moves_rows.h"
+#include "schedule/wire_bytes.h"
+
+namespace plait {
+
+std::shared_ptr<wire::Group> Groups::over(const std::vector<Atom>& atoms) {
+  std::shared_ptr<wire::Group>& group = groups_[atoms];
+  if (group) return group;
+  if (context_.world) return group = context_.world->group(context_.rank, mesh_.group(context_.rank, atoms));
+  expects(mesh_.ranks() == 1, "a schedule of several ranks needs a world");
+  return group = wire::alone(context_.rank);
+}
+
+namespace {
+
+Kernel all_reduce(std::shared_ptr<wire::Group> group) {
+  return [group](Call& call) {
+    std::vector<at::Tensor> values;
+    for (size_t i = 0; i < call.num_in(); ++i) values.push_back(call.take_over(i, i));
+    group->all_reduce(values);
+  };
+}
+
+Kernel enter() {
+  return [](Call& call) {
+    for (size_t i = 0; i < call.num_in(); ++i) call.alias(i, i, call.in(i));
+  };
+}
+
+// Rows whose cells stay where they are: only what is right of the rows is moved, as a dense value.
+bool needs_cells(const StepTypes& types) { return types.in.size() == 3 && types.in[1]->role == Role::table; }
+
+}  // namespace
+
+Kernel prepare_move(const Move& move, const StepTypes& types, Groups& groups) {
+  const Collective kind = collective(move.legs);
+  const MoveKind first = kinds(move.legs).front();
+  if (first == MoveKind::enter && kind == Collective::none) return enter();
+  std::shared_ptr<wire::Group> group = kind == Collective::none ? nullptr : groups.over(wire_atoms(move.legs));
+  if (kind == Collective::all_reduce) {
+    if (!needs_cells(types)) return all_reduce(group);
+    throw ContractError("a sum of rows moves no cell");
+  }
+  if (needs_cells(types)) return prepare_row_move(move, types, group);
+  return prepare_dense_move(move, types, group);
+}
+
+}  // namespace plait

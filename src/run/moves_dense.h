@@ -1,0 +1,9 @@
+#pragma once
+#include "run/moves.h"
+
+namespace plait {
+
+// Every move but enter, leave and sum, of values without rows.
+Kernel prepare_dense_move(const Move& move, const StepTypes& types, std::shared_ptr<wire::Group> group);
+
+}  // namespace plait
