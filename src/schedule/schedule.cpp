@@ -126,12 +126,15 @@ class Checker {
     if (!s_.repeat) return;
     const Repeat& r = *s_.repeat;
     const std::vector<int> made = makers(s_);
-    const auto inside = [&](int i) { return i >= r.first && i < r.last; };
+    const auto leaks = [&](ValueId v) {
+      return made[v] >= r.first && made[v] < r.last && in_place(s_.steps[made[v]].op).empty();
+    };
+    const char* why = "is made in the repeated section, anew each time: accumulate it";
     for (int i = r.last; i < static_cast<int>(s_.steps.size()); ++i)
       for (ValueId v : s_.steps[i].in)
-        if (inside(made[v]) && in_place(s_.steps[made[v]].op).empty())
-          throw TypeFault(fmt::format("{}: %{} is made in the repeated section, anew each time: accumulate it",
-                                      where(s_, i, s_.steps[i]), s_.names[v]));
+        if (leaks(v)) throw TypeFault(fmt::format("{}: %{} {}", where(s_, i, s_.steps[i]), s_.names[v], why));
+    for (ValueId v : s_.outputs)
+      if (leaks(v)) throw TypeFault(fmt::format("output %{}: {}", s_.names[v], why));
   }
 
   const Schedule& s_;

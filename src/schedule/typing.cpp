@@ -116,7 +116,8 @@ void expect_same_dim(const StepTyping& step, const Operand& a, const Operand& b,
       step.fault(
           b.name, atom,
           fmt::format("dim {} is {} here, {} in %{}: move one of them", dim, describe(*db), describe(*da), a.name));
-  step.fault(b.name, fmt::format("dim {} is {} here, {} in %{}", dim, describe(*db), describe(*da), a.name));
+  step.fault(b.name,
+             fmt::format("dim {} is {} here, {} in %{}: split both alike", dim, describe(*db), describe(*da), a.name));
 }
 
 }  // namespace plait
