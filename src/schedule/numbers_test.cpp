@@ -19,8 +19,8 @@ int64_t dropped(const Outcome& o) {
   int64_t n = 0;
   for (const Step& step : o.lowered.steps) {
     if (!as<Route>(step.op)) continue;
-    for (size_t r = 0; r < o.run.values[step.out[1]].size(); ++r) {
-      const Array &idx = o.run.values[step.out[1]][r], &slot = o.run.values[step.out[2]][r];
+    for (size_t r = 0; r < o.trace.values[step.out[1]].size(); ++r) {
+      const Array &idx = o.trace.values[step.out[1]][r], &slot = o.trace.values[step.out[2]][r];
       for (int64_t i = 0; i < idx.size(); ++i) n += idx[i] >= 0 && slot[i] < 0;
     }
   }

@@ -228,8 +228,8 @@ double max_difference(const Numbers& a, const Numbers& b) {
 Outcome perform(const Model& model, const Data& data, Agreement agreement) {
   Outcome o{.differentiated = differentiate(model.schedule, model.loss)};
   o.lowered = lower(o.differentiated.schedule);
-  o.run = interpret(o.lowered, feed(o.lowered, data));
-  const auto whole = [&](ValueId v) { return collect(o.lowered.mesh, o.run.types[v], o.run.values[v], agreement); };
+  o.trace = interpret(o.lowered, feed(o.lowered, data));
+  const auto whole = [&](ValueId v) { return collect(o.lowered.mesh, o.trace.types[v], o.trace.values[v], agreement); };
   o.numbers.loss = whole(model.loss)[0];
   o.numbers.y = whole(model.y);
   for (const auto& [leaf, gradient] : o.differentiated.gradients)

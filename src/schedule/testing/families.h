@@ -67,7 +67,7 @@ double max_difference(const Numbers& a, const Numbers& b);
 struct Outcome {
   Differentiated differentiated;
   Schedule lowered;
-  Execution run;
+  Execution trace;
   Numbers numbers;
 };
 // Differentiates, lowers, performs.
