@@ -117,9 +117,9 @@ struct KeyInfo {
 std::vector<KeyInfo> config_keys();
 
 // Reads a file and then overrides ("section.key=value"); an empty path starts from the defaults. Throws InputError, one
-// line, for a key that is unknown, of another type, not among its allowed values, or without effect: a key of the file in
-// the configuration of the file, an override in the one that comes out (so `moe.every=0` makes any file dense).
-// Says nothing of layouts: see validate.
+// line, for a key that is unknown, of another type, not among its allowed values, or without effect: a key of the file
+// in the configuration of the file, an override in the one that comes out (so `moe.every=0` makes any file dense). Says
+// nothing of layouts: see validate.
 Config load_config(const std::string& path, std::span<const std::string> overrides = {});
 Config parse_config(std::string_view toml, const std::string& file_name, std::span<const std::string> overrides = {});
 
