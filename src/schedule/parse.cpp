@@ -19,6 +19,7 @@ class Line {
     input_error("schedule text line {}, column {}: read \"{}\", expected {}", number_, at_ + 1, text_.substr(at_, 24),
                 expected);
   }
+  int number() const { return number_; }
   bool done() {
     spaces();
     return at_ >= text_.size();
@@ -176,7 +177,11 @@ struct FieldReader {
   void read(double& x) { x = line.number<double>(" ", "a number"); }
   void read(int64_t& n) { n = line.number<int64_t>(" ", "a number"); }
   void read(int& n) { n = line.number<int>(" ", "a number"); }
-  void read(bool& b) { b = line.word(" ", "true or false") == "true"; }
+  void read(bool& b) {
+    const std::string text = line.word(" ", "true or false");
+    if (text != "true" && text != "false") line.fail(fmt::format("true or false, not {}", text));
+    b = text == "true";
+  }
   void read(Dim& dim) { dim = TypeReader(mesh, line).dim(); }
   void read(std::vector<std::string>& labels) {
     std::string all = line.word(" ", "labels");
@@ -229,15 +234,18 @@ class Parser {
     for (size_t from = 0; from < text.size();) {
       const size_t to = std::min(text.find('\n', from), text.size());
       Line line(text.substr(from, to - from), ++number);
-      if (!line.done() && !line.peek("#")) read(line);
+      if (!line.done() && !line.peek("#")) {
+        read(line);
+        if (!line.done()) line.fail("the end of the line");
+      }
       from = to + 1;
     }
     for (Cotangent& c : later_) s_.cotangent_of[c.value] = get(c.of, c.line);
     const Types types = check(s_);
-    for (const auto& [value, type] : written_)
-      if (types[value] != type)
-        throw TypeFault(fmt::format("%{}: the text says {}, it is {}", s_.names[value], to_string(s_.mesh, type),
-                                    to_string(s_.mesh, types[value])));
+    for (const Written& w : written_)
+      if (types[w.value] != w.type)
+        throw TypeFault(fmt::format("schedule text line {}: %{}: the text says {}, it is {}", w.line, s_.names[w.value],
+                                    to_string(s_.mesh, w.type), to_string(s_.mesh, types[w.value])));
     return std::move(s_);
   }
 
@@ -275,7 +283,11 @@ class Parser {
       line.expect(key);
       *value = line.number<int>(" ", "a number");
     }
-    s_.mesh = Mesh(m);
+    try {
+      s_.mesh = Mesh(m);
+    } catch (const InputError& e) {
+      input_error("schedule text line {}: {}", line.number(), e.what());
+    }
   }
 
   void leaf(Line& line) {
@@ -311,13 +323,12 @@ class Parser {
     s_.steps.push_back(step);
     if (line.accept(":")) types(line, step.out);
     if (line.accept("of ")) cotangents(line, step.out);
-    if (!line.done()) line.fail("the end of the line");
   }
 
   void types(Line& line, const std::vector<ValueId>& values) {
     for (size_t i = 0; i < values.size(); ++i) {
       if (i) line.expect(";");
-      written_[values[i]] = TypeReader(s_.mesh, line).type();
+      written_.push_back({values[i], TypeReader(s_.mesh, line).type(), line.number()});
     }
   }
 
@@ -328,7 +339,14 @@ class Parser {
 
   Schedule s_;
   std::map<std::string, ValueId> ids_;
-  std::map<ValueId, Type> written_;
+
+  // What a line says of a value's type; compared with what check infers.
+  struct Written {
+    ValueId value;
+    Type type;
+    int line;
+  };
+  std::vector<Written> written_;
 
   // The cotangent of a value that may be made further down (the seed is a leaf).
   struct Cotangent {

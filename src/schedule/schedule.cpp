@@ -68,6 +68,9 @@ class Checker {
   Types run() {
     for (const Leaf& leaf : s_.leaves) define(leaf.value, leaf.type, "leaf %" + s_.names[leaf.value]);
     for (size_t i = 0; i < s_.steps.size(); ++i) step(static_cast<int>(i));
+    for (const Leaf& leaf : s_.leaves)  // a seed comes before the value whose cotangent it is
+      if (auto of = s_.cotangent_of.find(leaf.value); of != s_.cotangent_of.end() && known_[of->second])
+        cotangent(leaf.value, of->second, "leaf %" + s_.names[leaf.value]);
     outputs();
     section();
     return std::move(types_);
@@ -87,6 +90,13 @@ class Checker {
   void cotangent(ValueId v, ValueId of, const std::string& at) {
     const Type want = dual(types_[of]);
     if (types_[v].dims == want.dims && types_[v].holds == want.holds) return;
+    for (Atom a = 0; a < s_.mesh.num_atoms(); ++a) {
+      const Place have = types_[v].place(a), must = want.place(a);
+      if (have == must) continue;
+      throw TypeFault(fmt::format(
+          "{}: %{} over {}: the cotangent of %{} is {}, must be {}: a move of the backward list is missing or wrong",
+          at, s_.names[v], s_.mesh.name(a), s_.names[of], to_string(have), to_string(must)));
+    }
     throw TypeFault(
         fmt::format("{}: %{}: the cotangent of %{} is {}, must be {}: a move of the backward list is missing or wrong",
                     at, s_.names[v], s_.names[of], to_string(s_.mesh, types_[v]), to_string(s_.mesh, want)));
@@ -125,6 +135,10 @@ class Checker {
   void section() {
     if (!s_.repeat) return;
     const Repeat& r = *s_.repeat;
+    if (const int n = static_cast<int>(s_.steps.size()); r.first < 0 || r.last < r.first || r.last > n || r.times < 1)
+      throw TypeFault(
+          fmt::format("repeat {} {} {}: is no section of a list of {} steps: first <= last <= {}, times >= 1", r.first,
+                      r.last, r.times, n, n));
     const std::vector<int> made = makers(s_);
     const auto leaks = [&](ValueId v) {
       return made[v] >= r.first && made[v] < r.last && in_place(s_.steps[made[v]].op).empty();
