@@ -51,7 +51,6 @@ class ModelBuilder {
     for (Axis axis : kAxes) axis_[axis] = b_.mesh().axis(axis);
     tokens_over_ = axis_[Axis::dp];
     if (gates_slices(toy.family)) tokens_over_ = tokens_over_ + axis_[Axis::tp];
-    if (padded() && toy.family == Family::s2) sliced_ = axis_[Axis::tp];
   }
 
   Model run() {
@@ -61,8 +60,8 @@ class ModelBuilder {
     const Dim input{"Q", 4, stack_of(axis_[Axis::tp])};
     const ValueId x0 = b_.leaf(LeafKind::parameter, "x0", {tokens, input});
     const ValueId c = b_.leaf(LeafKind::data, "c", {outside, {"D", toy_.width}});
-    mask_ = b_.leaf(LeafKind::data, "mask", {outside});
-    if (gates_slices(toy_.family) && !sharded) mask_ = b_.slice(mask_, axis_[Axis::tp], "T");
+    mask_ = b_.leaf(LeafKind::data, "mask", {tokens});
+    if (gates_slices(toy_.family)) mask_ = b_.slice(mask_, axis_[Axis::tp], "T");
     const ValueId w0 = weight("W0", {input, {"D", toy_.width}}, Axis::dp);
     const ValueId h = b_.add(Einsum{{"T", "D"}}, {x0, w0}, "h");
     ValueId x = sharded ? b_.scatter(h, axis_[Axis::tp], "T") : b_.leave(h, axis_[Axis::tp]);
@@ -188,7 +187,7 @@ class ModelBuilder {
   Toy toy_;
   Builder b_;
   std::map<Axis, Atoms> axis_;
-  Atoms tokens_over_, sliced_;
+  Atoms tokens_over_;
   ValueId mask_ = 0;
   int layer_ = 0;
 };
