@@ -12,6 +12,9 @@ using Arguments = std::span<const std::string>;  // what follows the verb
 
 int config_app(Arguments arguments);
 int doctor_app(Arguments arguments);
+int generate_app(Arguments arguments);
+int show_app(Arguments arguments);
+int train_app(Arguments arguments);
 
 struct Verb {
   std::string_view name;

@@ -67,7 +67,7 @@ void adamw(const AdamW& args, const at::Tensor& grad_scale, const at::Tensor& pa
   expects(grad.numel() == param.numel() && moments.m.numel() == param.numel() && moments.v.numel() == param.numel(),
           "adamw: parameter, gradient and moments do not fit");
   by_dtype(param, [&]<class T>(T) {
-    Factors<T> factors = factors_of(args, *in<T>(grad_scale));
+    Factors<T> factors = factors_of(args, static_cast<T>(*in<double>(grad_scale)));
     State<T> state{out<T>(param), in<T>(grad), out<T>(moments.m), out<T>(moments.v)};
     over_elements(param, [=](int64_t begin, int64_t end) { adamw_range(factors, state, begin, end); });
   });
@@ -76,7 +76,7 @@ void adamw(const AdamW& args, const at::Tensor& grad_scale, const at::Tensor& pa
 void sgd(const Sgd& args, const at::Tensor& grad_scale, const at::Tensor& param, const at::Tensor& grad) {
   expects(grad.numel() == param.numel(), "sgd: parameter and gradient do not fit");
   by_dtype(param, [&]<class T>(T) {
-    T lr = static_cast<T>(args.lr), decay = static_cast<T>(args.weight_decay), scale = *in<T>(grad_scale);
+    T lr = static_cast<T>(args.lr), decay = static_cast<T>(args.weight_decay), scale = static_cast<T>(*in<double>(grad_scale));
     T* p = out<T>(param);
     const T* g = in<T>(grad);
     over_elements(param, [=](int64_t begin, int64_t end) {

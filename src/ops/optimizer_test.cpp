@@ -28,7 +28,7 @@ at::Tensor zeros(int64_t size, at::ScalarType dtype) { return random({size}, dty
 
 TEST(AdamW, follows_the_paper_for_three_steps) {
   for (at::ScalarType dtype : {at::kFloat, at::kDouble}) {
-    at::Tensor param = random({50}, dtype, 1), scale = numbers({}, {.5}, dtype);
+    at::Tensor param = random({50}, dtype, 1), scale = numbers({}, {.5}, at::kDouble);
     Moments moments{zeros(50, dtype), zeros(50, dtype)};
     std::vector<Scalar> oracle;
     for (int64_t i = 0; i < 50; ++i) oracle.push_back({param[i].item<double>()});

@@ -41,8 +41,10 @@ std::vector<Rows> CellRows::of(const Box& part) const {
     int64_t cell = 0;
     for (size_t d = 0; d < both.size(); ++d) cell = cell * box_[d].size + at[d] - box_[d].first;
     const Rows next{starts_[cell], starts_[cell + 1] - starts_[cell]};
-    if (!rows.empty() && rows.back().first + rows.back().count == next.first) rows.back().count += next.count;
-    else if (next.count > 0) rows.push_back(next);
+    if (!rows.empty() && rows.back().first + rows.back().count == next.first)
+      rows.back().count += next.count;
+    else if (next.count > 0)
+      rows.push_back(next);
     int d = static_cast<int>(both.size()) - 1;
     while (d >= 0 && ++at[d] == both[d].first + both[d].size) {
       at[d] = both[d].first;

@@ -32,7 +32,7 @@ class Buffers : public std::enable_shared_from_this<Buffers> {
 
   int64_t reserved() const { return reserved_; }  // bytes ever taken from the system
   int64_t in_use() const { return in_use_; }
-  int64_t peak() const { return peak_; }          // greatest in_use
+  int64_t peak() const { return peak_; }  // greatest in_use
 
  private:
   friend class Block;

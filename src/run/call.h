@@ -28,7 +28,8 @@ struct StepTypes {
 
 class Call {
  public:
-  Call(std::span<Value* const> in, std::span<Value* const> out, const std::vector<bool>& dies, std::shared_ptr<Buffers> buffers)
+  Call(std::span<Value* const> in, std::span<Value* const> out, const std::vector<bool>& dies,
+       std::shared_ptr<Buffers> buffers)
       : in_(in), out_(out), dies_(dies), buffers_(std::move(buffers)) {}
 
   size_t num_in() const { return in_.size(); }
@@ -45,7 +46,7 @@ class Call {
  private:
   Value allocate(at::IntArrayRef shape, at::ScalarType dtype);
 
-  std::span<Value* const> in_, out_;
+  std::span<Value*const> in_, out_;
   const std::vector<bool>& dies_;  // by operand: no later reader
   std::shared_ptr<Buffers> buffers_;
   std::vector<BlockPtr> scratch_;

@@ -48,11 +48,15 @@ void Executor::plan_lifetimes(const Keep& keep) {
     const auto has = [&](const std::vector<ValueId>& all) { return std::find(all.begin(), all.end(), v) != all.end(); };
     return keep.what == Keep::What::all || made[v] < 0 || has(schedule_.outputs) || has(keep.values);
   };
-  const auto in_section = [&](int i) { return schedule_.repeat && i >= schedule_.repeat->first && i < schedule_.repeat->last; };
+  const auto in_section = [&](int i) {
+    return schedule_.repeat && i >= schedule_.repeat->first && i < schedule_.repeat->last;
+  };
   for (ValueId v = 0; v < static_cast<ValueId>(last.size()); ++v) {
     if (last[v] < 0 || kept(v)) continue;
-    if (in_section(last[v]) && !in_section(made[v])) freed_after_section_.push_back(v);
-    else prepared_[last[v]].freed.push_back(v);
+    if (in_section(last[v]) && !in_section(made[v]))
+      freed_after_section_.push_back(v);
+    else
+      prepared_[last[v]].freed.push_back(v);
   }
   for (size_t i = 0; i < schedule_.steps.size(); ++i) {
     for (ValueId v : schedule_.steps[i].in) {
@@ -65,8 +69,10 @@ void Executor::plan_lifetimes(const Keep& keep) {
 void Executor::bind(const std::string& leaf, at::Tensor tensor) {
   const ValueId v = schedule_.find(leaf);
   const Leaf* l = v < 0 ? nullptr : schedule_.leaf(v);
-  expects(l && (l->kind == LeafKind::parameter || l->kind == LeafKind::state), "bind: " + leaf + " is no parameter or state of the schedule");
-  expects(tensor.sizes() == at::IntArrayRef(local_shape(schedule_.mesh, l->type)), "bind: " + leaf + " has another shape");
+  expects(l && (l->kind == LeafKind::parameter || l->kind == LeafKind::state),
+          "bind: " + leaf + " is no parameter or state of the schedule");
+  expects(tensor.sizes() == at::IntArrayRef(local_shape(schedule_.mesh, l->type)),
+          "bind: " + leaf + " has another shape");
   expects(tensor.is_contiguous(), "bind: a bound tensor is contiguous");
   values_[v] = {std::move(tensor), nullptr};
 }
@@ -118,8 +124,11 @@ void Executor::run_step(int index) {
     prepared.kernel(call);
   } catch (const ops::GateFault& e) {
     throw StepFault(fmt::format("%{}: {}", schedule_.names[step.out.front()], e.what()));
+  } catch (const c10::Error& e) {
+    throw StepFault(fmt::format("step {} {} -> %{}: {}", index, schedule_.title(step), schedule_.names[step.out.front()], e.what_without_backtrace()));
   } catch (const ContractError& e) {
-    throw ContractError(fmt::format("step {} {} -> %{}: {}", index, schedule_.title(step), schedule_.names[step.out.front()], e.what()));
+    throw ContractError(fmt::format("step {} {} -> %{}: {}", index, schedule_.title(step),
+                                    schedule_.names[step.out.front()], e.what()));
   }
   for (ValueId v : prepared.freed) values_[v] = {};
 }

@@ -1,5 +1,5 @@
-// Performs a schedule on one rank: the list in order, each step a prepared kernel or a move on the wire, memory of values
-// reused as soon as their last reader is done. Prepared once, run every training step.
+// Performs a schedule on one rank: the list in order, each step a prepared kernel or a move on the wire, memory of
+// values reused as soon as their last reader is done. Prepared once, run every training step.
 #pragma once
 #include <functional>
 #include <string>
@@ -45,8 +45,8 @@ class Executor {
  private:
   struct Prepared {
     Kernel kernel;
-    std::vector<bool> dies;       // by operand
-    std::vector<ValueId> freed;   // after the step
+    std::vector<bool> dies;      // by operand
+    std::vector<ValueId> freed;  // after the step
   };
 
   void prepare_steps();

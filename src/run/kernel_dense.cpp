@@ -11,7 +11,9 @@
 namespace plait {
 namespace {
 
-at::Tensor like(Call& call, size_t out, size_t in) { return call.make(out, call.in(in).sizes(), call.in(in).scalar_type()); }
+at::Tensor like(Call& call, size_t out, size_t in) {
+  return call.make(out, call.in(in).sizes(), call.in(in).scalar_type());
+}
 
 // [.., n] as [T, n].
 at::Tensor flat(const at::Tensor& x, int64_t columns) { return x.view({columns ? x.numel() / columns : 0, columns}); }
@@ -172,7 +174,9 @@ Kernel prepare(const ExpSumTarget&, const StepTypes& types) {
 
 Kernel prepare(const ExpSumTargetGrad&, const StepTypes& types) {
   const int64_t first = types.range(*types.in[0], "V").first;
-  return [first](Call& call) { ops::exp_sum_target_grad(slice(call, first), {call.in(3), call.in(4)}, like(call, 0, 0)); };
+  return [first](Call& call) {
+    ops::exp_sum_target_grad(slice(call, first), {call.in(3), call.in(4)}, like(call, 0, 0));
+  };
 }
 
 Kernel prepare(const Nll&, const StepTypes&) {
@@ -208,7 +212,12 @@ Kernel prepare(const ClipFactor& op, const StepTypes&) {
 Kernel prepare(const AdamW& op, const StepTypes&) {
   return [op](Call& call) {
     const double lr = *call.in(5).const_data_ptr<double>(), step = *call.in(6).const_data_ptr<double>();
-    const ops::AdamW args{.lr = lr, .beta1 = op.beta1, .beta2 = op.beta2, .eps = op.eps, .weight_decay = op.weight_decay, .step = static_cast<int64_t>(step)};
+    const ops::AdamW args{.lr = lr,
+                          .beta1 = op.beta1,
+                          .beta2 = op.beta2,
+                          .eps = op.eps,
+                          .weight_decay = op.weight_decay,
+                          .step = static_cast<int64_t>(step)};
     ops::adamw(args, call.in(4), call.in(0), call.in(1), {call.in(2), call.in(3)});
     for (size_t i = 0; i < 3; ++i) call.alias(i, i ? i + 1 : 0, call.in(i ? i + 1 : 0));
   };

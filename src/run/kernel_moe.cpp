@@ -11,7 +11,12 @@ namespace plait {
 namespace {
 
 ops::RouteOptions options(const Route& r) {
-  return {.gate = r.gate, .normalize = r.normalize, .drop = r.drop, .top_k = r.top_k, .capacity = r.capacity, .group = r.group};
+  return {.gate = r.gate,
+          .normalize = r.normalize,
+          .drop = r.drop,
+          .top_k = r.top_k,
+          .capacity = r.capacity,
+          .group = r.group};
 }
 
 std::vector<int64_t> chain(std::vector<int64_t> front, at::IntArrayRef back) {
@@ -54,7 +59,8 @@ Kernel prepare(const Route& op, const StepTypes& types) {
 Kernel prepare(const RouteGrad& op, const StepTypes&) {
   return [o = options(op.route)](Call& call) {
     const at::Tensor& logits = call.in(0);
-    ops::route_grad({logits, call.in(1), call.in(2), call.in(3)}, o, call.make(0, logits.sizes(), logits.scalar_type()));
+    ops::route_grad({logits, call.in(1), call.in(2), call.in(3)}, o,
+                    call.make(0, logits.sizes(), logits.scalar_type()));
   };
 }
 
@@ -69,7 +75,8 @@ Kernel prepare(const GateStats&, const StepTypes&) {
 Kernel prepare(const GateStatsGrad&, const StepTypes&) {
   return [](Call& call) {
     const at::Tensor& logits = call.in(0);
-    ops::gate_stats_grad(logits, call.in(1), {call.in(2), call.in(3)}, call.make(0, logits.sizes(), logits.scalar_type()));
+    ops::gate_stats_grad(logits, call.in(1), {call.in(2), call.in(3)},
+                         call.make(0, logits.sizes(), logits.scalar_type()));
   };
 }
 
@@ -110,8 +117,11 @@ Kernel prepare(const Count& op, const StepTypes& types) {
 
 Kernel prepare(const Arrange& op, const StepTypes& types) {
   const std::vector<int64_t> places = types.shape(*types.out[0]);
-  const ops::PaddedShape shape{.groups = places[0] / op.routing.group, .experts = op.routing.experts, .capacity = op.routing.capacity};
-  return [shape, places](Call& call) { ops::place_rows({call.in(0), call.in(1)}, shape, call.make(0, places, at::kLong)); };
+  const ops::PaddedShape shape{
+      .groups = places[0] / op.routing.group, .experts = op.routing.experts, .capacity = op.routing.capacity};
+  return [shape, places](Call& call) {
+    ops::place_rows({call.in(0), call.in(1)}, shape, call.make(0, places, at::kLong));
+  };
 }
 
 // Operands x, [weight], places [, table].
@@ -124,7 +134,8 @@ Kernel prepare(const Encode& op, const StepTypes& types) {
     const at::Tensor& x = call.in(0);
     const std::vector<int64_t> shape = ragged ? chain({total(call.in(places + 1))}, x.sizes().slice(1)) : padded;
     const at::Tensor out = flat(call.make(0, shape, x.scalar_type()), rows);
-    places == 1 ? ops::encode(flat(x, 1), call.in(1), out) : ops::encode_weighted(flat(x, 1), call.in(1), call.in(2), out);
+    places == 1 ? ops::encode(flat(x, 1), call.in(1), out)
+                : ops::encode_weighted(flat(x, 1), call.in(1), call.in(2), out);
   };
 }
 
@@ -132,7 +143,8 @@ Kernel prepare(const Encode& op, const StepTypes& types) {
 Kernel prepare(const Decode&, const StepTypes& types) {
   return [weighted = types.in.size() == 3, rows = row_dims(*types.in[0])](Call& call) {
     const at::Tensor x = flat(call.in(0), rows), &places = call.in(weighted ? 2 : 1);
-    const at::Tensor y = flat(call.make(0, chain({places.size(0)}, call.in(0).sizes().slice(rows)), x.scalar_type()), 1);
+    const at::Tensor y =
+        flat(call.make(0, chain({places.size(0)}, call.in(0).sizes().slice(rows)), x.scalar_type()), 1);
     weighted ? ops::decode_weighted(x, call.in(1), places, y) : ops::decode(x, places, y);
   };
 }
@@ -141,7 +153,8 @@ Kernel prepare(const Decode&, const StepTypes& types) {
 Kernel prepare(const Pair&, const StepTypes& types) {
   return [rows = row_dims(*types.in[1])](Call& call) {
     const at::Tensor& places = call.in(2);
-    ops::pair(flat(call.in(0), 1), flat(call.in(1), rows), places, call.make(0, places.sizes(), call.in(0).scalar_type()));
+    ops::pair(flat(call.in(0), 1), flat(call.in(1), rows), places,
+              call.make(0, places.sizes(), call.in(0).scalar_type()));
   };
 }
 

@@ -94,7 +94,8 @@ Kernel grouped(const Product& p) {
     const at::Tensor out = make(call, p.out, total);
     const at::Tensor a = view(call.in(p.a), p.view_a, 0, total);
     const at::Tensor b = view(call.in(p.b), p.view_b, sums ? 0 : p.batch, total);
-    ops::grouped({.a = a, .b = b, .row_counts = rows, .out = view(out, p.view_out, sums ? p.batch : 0, total)}, p.layout);
+    ops::grouped({.a = a, .b = b, .row_counts = rows, .out = view(out, p.view_out, sums ? p.batch : 0, total)},
+                 p.layout);
   };
 }
 
@@ -108,7 +109,8 @@ Kernel prepare(const Einsum& op, const StepTypes& types) {
     const int64_t rows = call.in(p.a).dim() ? call.in(p.a).size(0) : 1;  // used where a dim is jagged
     const at::Tensor out = make(call, p.out, rows);
     const int64_t batch = batched ? p.batch : 0;
-    const at::Tensor a = view(call.in(p.a), p.view_a, batch, rows), b = view(call.in(p.b), p.view_b, batch, rows), c = view(out, p.view_out, batch, rows);
+    const at::Tensor a = view(call.in(p.a), p.view_a, batch, rows), b = view(call.in(p.b), p.view_b, batch, rows),
+                     c = view(out, p.view_out, batch, rows);
     batched ? ops::bmm(a, b, p.layout, c) : ops::matmul(a, b, p.layout, c);
   };
 }

@@ -67,7 +67,7 @@ Side side(const std::vector<Box>& common, const Box& local) {
 }
 
 struct Plan {
-  Box from, to;   // what this rank holds before and after
+  Box from, to;  // what this rank holds before and after
   Side send, receive;
   std::vector<int64_t> shape;  // of the result
 };
@@ -166,10 +166,14 @@ Kernel prepare_dense_move(const Move& move, const StepTypes& types, std::shared_
   }
   return [kind, pads, group, plans = std::move(plans)](Call& call) {
     for (size_t i = 0; i < plans.size(); ++i) {
-      if (kind == Collective::none) pads ? pad(call, i, plans[i]) : slice(call, i, plans[i]);
-      else if (kind == Collective::all_gather) gather(call, i, plans[i], *group);
-      else if (kind == Collective::reduce_scatter) scatter(call, i, plans[i], *group);
-      else exchange(call, i, plans[i], *group);
+      if (kind == Collective::none)
+        pads ? pad(call, i, plans[i]) : slice(call, i, plans[i]);
+      else if (kind == Collective::all_gather)
+        gather(call, i, plans[i], *group);
+      else if (kind == Collective::reduce_scatter)
+        scatter(call, i, plans[i], *group);
+      else
+        exchange(call, i, plans[i], *group);
     }
   };
 }

@@ -1,5 +1,5 @@
-// Moves of ragged rows: rank r sends rank q the rows of the cells that r holds and q will hold. The sender uses only its
-// own table, the receiver only its own; both keep rows in lexicographic order of their cells.
+// Moves of ragged rows: rank r sends rank q the rows of the cells that r holds and q will hold. The sender uses only
+// its own table, the receiver only its own; both keep rows in lexicographic order of their cells.
 #include "run/moves_rows.h"
 
 #include "base/errors.h"
@@ -10,8 +10,8 @@ namespace plait {
 namespace {
 
 struct Plan {
-  Box from, to;                        // this rank's cells before and after
-  std::vector<Box> send, receive;      // by member: cells of mine that it will hold; of its that I will hold
+  Box from, to;                    // this rank's cells before and after
+  std::vector<Box> send, receive;  // by member: cells of mine that it will hold; of its that I will hold
 };
 
 Plan plan(const StepTypes& types, const std::vector<int>& members) {
@@ -45,7 +45,8 @@ Side side(const CellRows& cells, const std::vector<Box>& boxes) {
   return s;
 }
 
-at::Tensor rows_like(const at::Tensor& x, int64_t rows, const std::function<at::Tensor(at::IntArrayRef, at::ScalarType)>& make) {
+at::Tensor rows_like(const at::Tensor& x, int64_t rows,
+                     const std::function<at::Tensor(at::IntArrayRef, at::ScalarType)>& make) {
   std::vector<int64_t> shape = x.sizes().vec();
   shape[0] = rows;
   return make(shape, x.scalar_type());
@@ -54,7 +55,8 @@ at::Tensor rows_like(const at::Tensor& x, int64_t rows, const std::function<at::
 // Copies each part of x behind the other.
 at::Tensor packed(Call& call, const at::Tensor& x, const Side& send) {
   if (send.in_order) return x;
-  const at::Tensor buffer = rows_like(x, send.total, [&](at::IntArrayRef s, at::ScalarType t) { return call.scratch(s, t); });
+  const at::Tensor buffer =
+      rows_like(x, send.total, [&](at::IntArrayRef s, at::ScalarType t) { return call.scratch(s, t); });
   int64_t at = 0;
   for (const auto& part : send.parts) {
     for (const Rows& r : part) {
@@ -86,12 +88,16 @@ struct Rowing {
   CellRows before, after;
 
   Rowing(Call& c, const Plan& p)
-      : call(c), plan(p), before(p.from, c.in(1).const_data_ptr<int64_t>()), after(p.to, c.in(2).const_data_ptr<int64_t>()) {
+      : call(c),
+        plan(p),
+        before(p.from, c.in(1).const_data_ptr<int64_t>()),
+        after(p.to, c.in(2).const_data_ptr<int64_t>()) {
     expects(before.total() == c.in(0).size(0), "rows and their table differ");
   }
 
   at::Tensor make() {
-    return rows_like(call.in(0), after.total(), [&](at::IntArrayRef s, at::ScalarType t) { return call.make(0, s, t); });
+    return rows_like(call.in(0), after.total(),
+                     [&](at::IntArrayRef s, at::ScalarType t) { return call.make(0, s, t); });
   }
   at::Tensor scratch(int64_t rows) {
     return rows_like(call.in(0), rows, [&](at::IntArrayRef s, at::ScalarType t) { return call.scratch(s, t); });
@@ -100,7 +106,8 @@ struct Rowing {
   void slice() {
     const Side kept = side(before, {plan.to});
     if (kept.parts[0].empty()) return void(make());
-    if (kept.parts[0].size() == 1) return call.alias(0, 0, call.in(0).narrow(0, kept.parts[0][0].first, kept.parts[0][0].count));
+    if (kept.parts[0].size() == 1)
+      return call.alias(0, 0, call.in(0).narrow(0, kept.parts[0][0].first, kept.parts[0][0].count));
     const at::Tensor out = make();
     int64_t at = 0;
     for (const Rows& r : kept.parts[0]) {
@@ -153,10 +160,14 @@ Kernel prepare_row_move(const Move& move, const StepTypes& types, std::shared_pt
   const std::vector<int> members = group ? types.mesh.group(types.rank, wire_atoms(move.legs)) : std::vector<int>{};
   return [kind, pads, group, p = plan(types, members)](Call& call) {
     Rowing rows(call, p);
-    if (kind == Collective::none) pads ? rows.pad() : rows.slice();
-    else if (kind == Collective::all_gather) rows.gather(*group);
-    else if (kind == Collective::reduce_scatter) rows.scatter(*group);
-    else rows.exchange(*group);
+    if (kind == Collective::none)
+      pads ? rows.pad() : rows.slice();
+    else if (kind == Collective::all_gather)
+      rows.gather(*group);
+    else if (kind == Collective::reduce_scatter)
+      rows.scatter(*group);
+    else
+      rows.exchange(*group);
   };
 }
 

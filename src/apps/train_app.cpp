@@ -1,0 +1,106 @@
+// `plait train CONFIG`: the main job. One line a step; metrics, curve, resolved config and checkpoints under log.dir.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "apps/apps.h"
+#include "apps/command_line.h"
+#include "base/config.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "train/generate.h"
+#include "train/loop.h"
+
+namespace plait {
+namespace {
+
+std::atomic<bool> stop_requested = false;
+
+// The first Ctrl-C asks for a checkpoint after this step; the second ends the process at once.
+void on_interrupt(int) {
+  if (stop_requested.exchange(true)) _exit(130);
+}
+
+std::string step_line(const StepReport& r) {
+  const int width = static_cast<int>(std::to_string(r.steps).size());
+  std::string line =
+      fmt::format("step {:{}}/{} | loss {:.4f} | norm {:.3f} | lr {:.2e} | {:.0f} ms | {:.0f} tok/s | {:.0f} GF/s",
+                  r.step, width, r.steps, r.result.nll, r.result.grad_norm, r.lr, r.ms, r.tokens_per_s, r.gflops);
+  if (!r.result.chosen.empty()) line += fmt::format(" | busiest {:.2f}x", r.result.busiest);
+  if (r.result.dropped > 0) line += fmt::format(" | dropped {:.1f}%", 100 * r.result.dropped);
+  line += fmt::format(" | {} left", human_seconds(r.seconds_left));
+  if (r.val_loss)
+    line +=
+        fmt::format("\n  validation: loss {:.4f} nats, {:.3f} bits per byte", *r.val_loss, *r.val_loss / std::log(2.0));
+  return line;
+}
+
+void print_model(const Config& config) {
+  const RunShape shape = run_shape(config);
+  const Model model = build_model(shape.mesh, shape.sizes);
+  double all = 0, experts = 0;
+  for (const Leaf& leaf : model.schedule.leaves) {
+    if (leaf.kind != LeafKind::parameter) continue;
+    double n = 1;
+    for (const Dim& dim : leaf.type.dims) n *= static_cast<double>(dim.size);
+    all += n;
+    if (model.schedule.names[leaf.value].find(".experts.") != std::string::npos) experts += n;
+  }
+  const double active =
+      all - experts * (1 - static_cast<double>(shape.sizes.top_k) / static_cast<double>(shape.sizes.experts));
+  fmt::print("{} parameters, {} active per token; {} ranks: tp {}, dp {}; esp {}, ep {}, edp {}; {} thread{} a rank\n",
+             human_count(all), human_count(active), shape.mesh.ranks(), shape.mesh.extent(Axis::tp),
+             shape.mesh.extent(Axis::dp), shape.mesh.extent(Axis::esp), shape.mesh.extent(Axis::ep),
+             shape.mesh.extent(Axis::edp), config.mesh.threads, config.mesh.threads == 1 ? "" : "s");
+}
+
+RunObserver observer(const Config& config) {
+  return {.resumed = [&](int64_t step) { fmt::print("resumed {} at step {}\n", config.log.dir, step); },
+          .step =
+              [&](const StepReport& r) {
+                if (r.step % config.log.every == 0 || r.step == r.steps || r.val_loss) fmt::print("{}\n", step_line(r));
+                std::fflush(stdout);
+              },
+          .saved = [](const std::string& folder) { fmt::print("saved {}\n", folder); }};
+}
+
+void print_sample(const RunReport& report) {
+  fmt::print("\na sample:\n{}\n",
+             generate(report.checkpoint, {.prompt = "\n", .tokens = 300, .temperature = 0.8, .seed = 1}));
+}
+
+}  // namespace
+
+int train_app(Arguments arguments) {
+  std::string path;
+  std::vector<std::string> overrides;
+  CommandLine line("train", "Trains a model; resumes from log.dir where a checkpoint lies there");
+  line.config(path, overrides);
+  if (!line.parse(arguments)) return 0;
+  const Config config = ready_config(path, overrides);
+  const data::Corpus corpus = data::load_corpus(corpus_source(config));
+  fmt::print("{}", config_table(config));
+  fmt::print("{} training and {} validation tokens\n", human_count(static_cast<double>(corpus.training().size())),
+             human_count(static_cast<double>(corpus.validation().size())));
+  print_model(config);
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+  const RunReport report = train(config, corpus, observer(config), stop_requested);
+  if (report.last_step == report.first_step) {
+    fmt::print("{} has {} steps already: raise train.steps or choose another log.dir\n", config.log.dir,
+               report.last_step);
+    return 0;
+  }
+  fmt::print("{}: {} steps in {}, {:.0f} tokens/s{}\n", report.interrupted ? "interrupted" : "done",
+             report.last_step - report.first_step, human_seconds(report.seconds), report.tokens_per_s,
+             report.val_loss ? fmt::format("; validation loss {:.4f} nats, {:.3f} bits per byte", *report.val_loss,
+                                           *report.val_loss / std::log(2.0))
+                             : "");
+  fmt::print("{0}/metrics.jsonl, {0}/loss.svg, {1}\n", config.log.dir, report.checkpoint);
+  if (report.interrupted) return 130;
+  print_sample(report);
+  return 0;
+}
+
+}  // namespace plait

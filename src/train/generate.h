@@ -1,0 +1,21 @@
+// Text from a checkpoint, token by token, on one rank whatever layout wrote it.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace plait {
+
+struct GenerateOptions {
+  std::string prompt;
+  int64_t tokens = 200;      // to add
+  double temperature = 0.8;  // 0: the most probable token
+  uint64_t seed = 1;
+  std::function<void(const std::string& piece)> piece = {};  // each token as it is made
+};
+
+// `checkpoint`: a checkpoint's folder, or a run's folder (its latest). Returns prompt and continuation. InputError for
+// a damaged or missing checkpoint.
+std::string generate(const std::string& checkpoint, const GenerateOptions& options);
+
+}  // namespace plait

@@ -1,0 +1,194 @@
+#include "train/loop.h"
+
+#include <ATen/ops/full.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "base/errors.h"
+#include "train/curve.h"
+#include "train/durable_file.h"
+#include "train/lr.h"
+#include "train/metrics.h"
+
+namespace plait {
+namespace {
+
+constexpr int kKeptCheckpoints = 2;
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::vector<int> everyone(int ranks) {
+  std::vector<int> all(ranks);
+  for (int r = 0; r < ranks; ++r) all[r] = r;
+  return all;
+}
+
+// What rank 0 alone writes.
+class Journal {
+ public:
+  Journal(const Config& config, int64_t last_step) : config_(config), metrics_(path("metrics.jsonl"), last_step) {
+    std::ofstream(path("config.toml")) << to_toml(config);
+  }
+
+  void add(const StepReport& r) {
+    JsonLine line;
+    line.add("step", r.step)
+        .add("loss", r.result.nll)
+        .add("aux_loss", r.result.aux)
+        .add("grad_norm", r.result.grad_norm)
+        .add("lr", r.lr);
+    line.add("ms", r.ms).add("tokens_per_s", r.tokens_per_s).add("gflops", r.gflops);
+    if (!r.result.chosen.empty()) line.add("busiest", r.result.busiest).add("dropped", r.result.dropped);
+    if (r.val_loss) line.add("val_loss", *r.val_loss);
+    metrics_.add(line);
+  }
+
+  void draw() const {
+    Curve curve{.title = std::filesystem::path(config_.log.dir).filename().string()};
+    curve.train = read_metric(path("metrics.jsonl"), "loss");
+    curve.validation = read_metric(path("metrics.jsonl"), "val_loss");
+    std::ofstream(path("loss.svg")) << draw_curve(curve);
+  }
+
+ private:
+  std::string path(const char* file) const { return config_.log.dir + "/" + file; }
+  const Config& config_;
+  MetricsFile metrics_;
+};
+
+// One rank's walk through the run.
+class Walk {
+ public:
+  Walk(const Config& config, const data::Corpus& corpus, const RunObserver& observer, RankContext context)
+      : config_(config),
+        observer_(observer),
+        rank_(context.rank),
+        trainer_(config, run_shape(config), corpus, context),
+        world_(context.world->group(context.rank, everyone(context.world->size()))),
+        rate_{config.optim.lr, config.optim.min_lr, config.optim.warmup_steps, config.train.steps},
+        flops_(step_flops(trainer_.schedule())) {}
+
+  RunReport run(const std::atomic<bool>& stop) {
+    resume();
+    if (rank_ == 0) journal_.emplace(config_, report_.first_step);
+    start_ = Clock::now();
+    for (int64_t step = report_.first_step; step < config_.train.steps && !report_.interrupted; ++step) one(step, stop);
+    if (report_.last_step > saved_) save();
+    report_.seconds = seconds_since(start_);
+    const double steps = static_cast<double>(report_.last_step - report_.first_step);
+    report_.tokens_per_s = steps * tokens() / std::max(report_.seconds, 1e-9);
+    return report_;
+  }
+
+ private:
+  double tokens() const { return static_cast<double>(config_.train.batch_size * config_.train.seq_length); }
+
+  void resume() {
+    const auto folder = find_latest(config_.log.dir);
+    if (!folder) return;
+    const Checkpoint checkpoint(*folder);
+    trainer_.load(checkpoint);
+    report_.first_step = report_.last_step = saved_ = checkpoint.step();
+    report_.checkpoint = *folder;
+    if (rank_ == 0 && observer_.resumed) observer_.resumed(checkpoint.step());
+  }
+
+  void one(int64_t step, const std::atomic<bool>& stop) {
+    const auto begin = Clock::now();
+    StepReport r{.step = step + 1, .steps = config_.train.steps, .lr = rate_.at(step)};
+    try {
+      r.result = trainer_.step(step, r.lr);
+    } catch (const StepFault& e) {
+      throw StepFault(fmt::format("training step {}: {}", step + 1, e.what()));
+    }
+    r.ms = 1e3 * seconds_since(begin);
+    r.tokens_per_s = 1e3 * tokens() / r.ms;
+    r.gflops = flops_ / r.ms / 1e6;
+    report_.last_step = step + 1;
+    report_.interrupted = agree(stop.load());
+    const bool last = step + 1 == config_.train.steps;
+    if (config_.train.eval_every > 0 && ((step + 1) % config_.train.eval_every == 0 || last))
+      r.val_loss = report_.val_loss = trainer_.evaluate();
+    r.seconds_left = seconds_since(start_) / static_cast<double>(step + 1 - report_.first_step) *
+                     static_cast<double>(config_.train.steps - step - 1);
+    tell(r);
+    if (config_.train.save_every > 0 && (step + 1) % config_.train.save_every == 0) save();
+  }
+
+  void tell(const StepReport& r) {
+    if (rank_ != 0) return;
+    journal_->add(r);
+    if (r.val_loss || r.step == r.steps) journal_->draw();
+    if (observer_.step) observer_.step(r);
+  }
+
+  // True on every rank where it is true on one.
+  bool agree(bool value) {
+    const at::Tensor flag = at::full({}, value ? 1 : 0, at::kLong);
+    world_->all_reduce({&flag, 1});
+    return flag.item<int64_t>() > 0;
+  }
+
+  // Every rank gathers; rank 0 writes. The others wait, so that a failure to write ends them too.
+  void save() {
+    CheckpointContent content =
+        trainer_.checkpoint({.step = report_.last_step, .seed = config_.train.seed, .config = to_toml(config_)});
+    if (rank_ == 0) {
+      save_checkpoint(config_.log.dir, content, kKeptCheckpoints);
+    } else {
+      for (const auto* list : {&content.model, &content.optimizer})
+        for (const TensorInfo& tensor : *list) content.get(tensor.name);
+    }
+    world_->barrier();
+    saved_ = report_.last_step;
+    report_.checkpoint = *find_latest(config_.log.dir);
+    if (rank_ == 0) journal_->draw();
+    if (rank_ == 0 && observer_.saved) observer_.saved(report_.checkpoint);
+  }
+
+  const Config& config_;
+  const RunObserver& observer_;
+  int rank_;
+  Trainer trainer_;
+  std::shared_ptr<wire::Group> world_;
+  LearningRate rate_;
+  double flops_;
+  std::optional<Journal> journal_;
+  Clock::time_point start_;
+  int64_t saved_ = 0;
+  RunReport report_;
+};
+
+}  // namespace
+
+at::ScalarType dtype_of(const Config& config) { return config.train.dtype == "float64" ? at::kDouble : at::kFloat; }
+
+data::CorpusSource corpus_source(const Config& config) {
+  return {
+      .paths = config.data.path, .validation_fraction = config.data.validation, .seq_length = config.train.seq_length};
+}
+
+wire::LocalOptions local_options(const Config& config) {
+  const Mesh mesh = run_shape(config).mesh;
+  return {.ranks = mesh.ranks(),
+          .timeout = wire::Seconds(config.log.timeout),
+          .threads = static_cast<int>(config.mesh.threads),
+          .name = [mesh](int rank) { return mesh.coordinates(rank); }};
+}
+
+RunReport train(const Config& config, const data::Corpus& corpus, const RunObserver& observer,
+                const std::atomic<bool>& stop) {
+  std::filesystem::create_directories(config.log.dir);
+  RunReport report;
+  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+    Walk walk(config, corpus, observer, {rank, &world, dtype_of(config)});
+    const RunReport mine = walk.run(stop);
+    if (rank == 0) report = mine;
+  });
+  return report;
+}
+
+}  // namespace plait

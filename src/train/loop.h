@@ -1,0 +1,47 @@
+// The training run: every rank walks the same loop; rank 0 reports, writes metrics, curve and checkpoints under
+// log.dir.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <optional>
+
+#include "train/trainer.h"
+#include "wire/ranks.h"
+
+namespace plait {
+
+struct StepReport {
+  int64_t step = 0, steps = 0;  // step counts from 1
+  StepResult result;
+  double lr = 0, ms = 0, tokens_per_s = 0, gflops = 0, seconds_left = 0;
+  std::optional<double> val_loss;
+};
+
+struct RunReport {
+  int64_t first_step = 0, last_step = 0;
+  bool interrupted = false;
+  double seconds = 0, tokens_per_s = 0;
+  std::optional<double> val_loss;
+  std::string checkpoint;  // the folder written last
+};
+
+// What the app shows; called on rank 0's thread. Anything may be empty.
+struct RunObserver {
+  std::function<void(int64_t step)> resumed;
+  std::function<void(const StepReport&)> step;
+  std::function<void(const std::string& folder)> saved;
+};
+
+// `stop` set (Ctrl-C): all ranks end after the step they are in, with a checkpoint. Throws InputError for a checkpoint
+// in log.dir that does not fit the config.
+RunReport train(const Config& config, const data::Corpus& corpus, const RunObserver& observer,
+                const std::atomic<bool>& stop);
+
+// The ranks of a config as threads of this process, named by their coordinates.
+wire::LocalOptions local_options(const Config& config);
+
+at::ScalarType dtype_of(const Config& config);
+
+data::CorpusSource corpus_source(const Config& config);
+
+}  // namespace plait

@@ -1,0 +1,75 @@
+// One rank of a training run: the step's schedule with its parameters and moments, evaluation, and what a checkpoint
+// needs.
+#pragma once
+#include <memory>
+
+#include "data/corpus.h"
+#include "layers/step.h"
+#include "train/checkpoint.h"
+#include "train/parameters.h"
+
+namespace plait {
+
+struct StepResult {
+  double nll = 0, aux = 0;                  // mean over the targets of the batch, nats; the auxiliary losses
+  double grad_norm = 0;                     // before clipping
+  std::vector<std::vector<double>> chosen;  // per MoE layer: routes per expert, before dropping
+  double dropped = 0;                       // share of routes
+  double busiest = 0;  // greatest load of an expert as a multiple of its fair share, over layers; 0: dense
+};
+
+// What a run needs to know besides the config; the one-rank reference of a layout differs from it in the mesh only.
+struct RunShape {
+  Mesh mesh;
+  ModelSizes sizes;
+  Optimizer optimizer;
+  int num_micro = 1;
+};
+RunShape run_shape(const Config& config);
+// The same numbers on one rank: same micro-batches, gate groups and capacity.
+RunShape one_rank(const RunShape& shape);
+
+class Trainer {
+ public:
+  Trainer(const Config& config, const RunShape& shape, const data::Corpus& corpus, RankContext context, Keep keep = {});
+
+  // Update number `step` (from 0). Every rank calls it.
+  StepResult step(int64_t step, double lr);
+
+  // Mean loss over the validation batches, nats a token.
+  double evaluate();
+
+  // Parameters and moments, whole, on every rank; the lists of a checkpoint and a function that gathers for it.
+  CheckpointContent checkpoint(RunState state);
+  void load(const Checkpoint& checkpoint);
+
+  const TrainingStep& schedule() const { return step_; }
+  const Executor& executor() const { return executor_; }
+  at::Tensor whole(const std::string& leaf) { return joiner_.whole(leaf, executor_.bound(leaf)); }
+  // The whole of a parameter's gradient in the last step; the gradient must have been kept.
+  at::Tensor whole_gradient(const std::string& parameter);
+
+  // A hash of this rank's bits of a parameter or moment.
+  uint64_t fingerprint(const std::string& leaf) const;
+
+ private:
+  StepTypes where() const { return {shape_.mesh, context_.rank, {}, {}, context_.dtype}; }
+  void start_parameters();
+  StepResult result() const;
+
+  const Config& config_;
+  RunShape shape_;
+  const data::Corpus& corpus_;
+  RankContext context_;
+  TrainingStep step_;
+  Executor executor_;
+  std::unique_ptr<Executor> evaluation_;
+  ValueId evaluation_nll_ = -1;
+  Joiner joiner_;
+};
+
+// Floating-point operations of the matrix products and attention of one training step, in the world, by the types
+// (rows at their expected number).
+double step_flops(const TrainingStep& step);
+
+}  // namespace plait
