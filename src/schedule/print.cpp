@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <concepts>
+
 #include "schedule/text.h"
 
 namespace plait {
@@ -20,7 +22,7 @@ struct FieldPrinter {
   std::string show(double x) { return fmt::format("{}", x); }
   std::string show(int64_t n) { return fmt::format("{}", n); }
   std::string show(int n) { return fmt::format("{}", n); }
-  std::string show(bool b) { return b ? "true" : "false"; }
+  std::string show(std::same_as<bool> auto b) { return b ? "true" : "false"; }
   std::string show(const Dim& dim) {
     const std::string list = to_string(mesh, std::vector<Dim>{dim});
     return list.substr(1, list.size() - 2);
