@@ -20,6 +20,7 @@ constexpr int kVectorBytes = 32, kTileRows = 6;
 constexpr int kVectorBytes = 16, kTileRows = 6;
 #endif
 constexpr int kTileVectors = 2;
+constexpr int kFetchSquares = 8, kFetchRows = 32;  // how far ahead of the packing b is asked for
 constexpr int64_t kWorthThreads =
     1 << 18;  // multiply-adds below which waking a second thread costs more than it brings
 
@@ -45,7 +46,7 @@ struct Scratch {
   static std::unique_ptr<T[], Free> make(int64_t size) {
     return std::unique_ptr<T[], Free>(static_cast<T*>(::operator new[](size * sizeof(T), std::align_val_t{64})));
   }
-  std::unique_ptr<T[], Free> a = make(Sizes<T>::rows * Sizes<T>::stride);
+  std::unique_ptr<T[], Free> a = make(Sizes<T>::rows * Sizes<T>::stride + kVectorBytes);
   std::unique_ptr<T[], Free> b = make(Sizes<T>::columns * Sizes<T>::depth);
 };
 
@@ -104,11 +105,22 @@ void store(const Tile<T>& tile, const typename Sizes<T>::Vector (&sum)[kRows][kV
   }
 }
 
+// Asks for the tile's part of c, which is needed only after the sums.
+template <class T, int kRows, int kVectors>
+void fetch(const Tile<T>& tile) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+    __builtin_prefetch(tile.c + i * tile.ldc, 1);
+    __builtin_prefetch(tile.c + i * tile.ldc + kVectors * Sizes<T>::lanes - 1, 1);
+  }
+}
+
 template <class T, Lie lie, int kRows, int kVectors>
 void multiply(const Tile<T>& tile) {
   using Vector = typename Sizes<T>::Vector;
   constexpr int64_t lanes = Sizes<T>::lanes;
   constexpr int64_t row = lie == Lie::rows ? Sizes<T>::stride : 1, step = lie == Lie::rows ? 1 : kRows;
+  fetch<T, kRows, kVectors>(tile);
   Vector sum[kRows][kVectors] = {};
   const T* __restrict a = tile.a;
   const T* __restrict b = tile.b;
@@ -163,7 +175,10 @@ void transpose(const T* from, int64_t ld, T* to, int64_t ld_to) {
   using Vector = typename Sizes<T>::Vector;
   Vector x[lanes], y[lanes];
 #pragma GCC unroll 16
-  for (int i = 0; i < lanes; ++i) x[i] = load(from + i * ld);
+  for (int i = 0; i < lanes; ++i) {
+    x[i] = load(from + i * ld);
+    __builtin_prefetch(from + i * ld + kFetchSquares * lanes);
+  }
 #pragma GCC unroll 4
   for (int stage = 1; stage < lanes; stage *= 2) {
 #pragma GCC unroll 16
@@ -188,6 +203,8 @@ template <class T>
 void pack_panel(const Panel<T>& p) {
   for (int64_t k = 0; k < p.depth; ++k) {
     T* row = p.to + k * p.width;
+    __builtin_prefetch(p.b + (k + kFetchRows) * p.ldb);
+    __builtin_prefetch(p.b + (k + kFetchRows) * p.ldb + p.width - 1);
     if (p.columns == p.width)
       for (int64_t j = 0; j < p.width; ++j) row[j] = p.b[k * p.ldb + j];
     else
@@ -224,6 +241,25 @@ void pack_b(const Gemm<T>& block, Layout layout, T* to) {
 }
 
 template <class T>
+struct Columns {
+  const T* from;
+  int64_t ld, depth, rows;
+};
+
+// to[depth][rows] = `depth` rows of `from`, each a few elements long. Whole vectors are copied while what they read
+// beyond a row lies inside the matrix; what they write beyond it is overwritten by the next row.
+template <class T>
+void pack_columns(const Columns<T>& c, T* to) {
+  constexpr int64_t lanes = Sizes<T>::lanes;
+  int64_t span = (c.rows + lanes - 1) / lanes * lanes;
+  int64_t whole = std::max<int64_t>(0, c.depth - 1 - (span - c.rows + c.ld - 1) / c.ld);
+  for (int64_t k = 0; k < whole; ++k)
+    for (int64_t i = 0; i < span; i += lanes) put(to + k * c.rows + i, load(c.from + k * c.ld + i));
+  for (int64_t k = whole; k < c.depth; ++k)
+    for (int64_t i = 0; i < c.rows; ++i) to[k * c.rows + i] = c.from[k * c.ld + i];
+}
+
+template <class T>
 void pack_a(const Gemm<T>& block, Layout layout, T* to) {
   if (layout != Layout::tn) {
     for (int64_t i = 0; i < block.m; ++i)
@@ -231,13 +267,8 @@ void pack_a(const Gemm<T>& block, Layout layout, T* to) {
     return;
   }
   Parts tiles(block.m, kTileRows);
-  for (int64_t t = 0; t < tiles.count; ++t) {
-    int64_t rows = tiles.length(t);
-    const T* from = block.a + tiles.begin(t);
-    T* tile = to + tiles.begin(t) * block.k;
-    for (int64_t k = 0; k < block.k; ++k)
-      for (int64_t i = 0; i < rows; ++i) tile[k * rows + i] = from[k * block.lda + i];
-  }
+  for (int64_t t = 0; t < tiles.count; ++t)
+    pack_columns<T>({block.a + tiles.begin(t), block.lda, block.k, tiles.length(t)}, to + tiles.begin(t) * block.k);
 }
 
 template <class T, Lie lie>

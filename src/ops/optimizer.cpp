@@ -76,7 +76,8 @@ void adamw(const AdamW& args, const at::Tensor& grad_scale, const at::Tensor& pa
 void sgd(const Sgd& args, const at::Tensor& grad_scale, const at::Tensor& param, const at::Tensor& grad) {
   expects(grad.numel() == param.numel(), "sgd: parameter and gradient do not fit");
   by_dtype(param, [&]<class T>(T) {
-    T lr = static_cast<T>(args.lr), decay = static_cast<T>(args.weight_decay), scale = static_cast<T>(*in<double>(grad_scale));
+    T lr = static_cast<T>(args.lr), decay = static_cast<T>(args.weight_decay),
+      scale = static_cast<T>(*in<double>(grad_scale));
     T* p = out<T>(param);
     const T* g = in<T>(grad);
     over_elements(param, [=](int64_t begin, int64_t end) {

@@ -17,7 +17,8 @@ struct Moments {
   at::Tensor m, v;
 };
 
-// grad_scale[] (float64) multiplies the gradient first (the clip factor). param and moments are updated, grad is only read.
+// grad_scale[] (float64) multiplies the gradient first (the clip factor). param and moments are updated, grad is only
+// read.
 void adamw(const AdamW& args, const at::Tensor& grad_scale, const at::Tensor& param, const at::Tensor& grad,
            const Moments& moments);
 

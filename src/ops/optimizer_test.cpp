@@ -50,7 +50,7 @@ TEST(AdamW, gives_the_same_bits_whole_in_pieces_and_with_two_threads) {
   constexpr int64_t kSize = 40007;
   auto fresh = [](uint64_t seed) { return random({kSize}, at::kFloat, seed); };
   AdamW args{.lr = 1e-2, .weight_decay = .1, .step = 4};
-  at::Tensor one = numbers({}, {1}), first;
+  at::Tensor one = numbers({}, {1}, at::kDouble), first;
   with_threads([&](int) {
     at::Tensor param = fresh(1), grad = fresh(2), m = fresh(3), v = fresh(4).square();
     adamw(args, one, param, grad, {m, v});

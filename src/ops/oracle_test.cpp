@@ -61,6 +61,8 @@ void expect_gradient(const at::Tensor& x, const at::Tensor& dx, const std::funct
   double* p = x.mutable_data_ptr<double>();
   const double* g = dx.const_data_ptr<double>();
   constexpr double kStep = 1e-5;
+  int threads = at::get_num_threads();
+  at::set_num_threads(1);  // tiny tensors, thousands of calls
   for (int64_t i = 0; i < x.numel(); ++i) {
     double kept = p[i];
     p[i] = kept + kStep;
@@ -71,6 +73,7 @@ void expect_gradient(const at::Tensor& x, const at::Tensor& dx, const std::funct
     double slope = (up - down) / (2 * kStep);
     ASSERT_NEAR(g[i], slope, 2e-8 * std::max(1.0, std::abs(slope))) << "element " << i;
   }
+  at::set_num_threads(threads);
 }
 
 double inner(const at::Tensor& a, const at::Tensor& b) {
