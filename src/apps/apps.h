@@ -15,6 +15,7 @@ int doctor_app(Arguments arguments);
 int generate_app(Arguments arguments);
 int show_app(Arguments arguments);
 int train_app(Arguments arguments);
+int verify_app(Arguments arguments);
 
 struct Verb {
   std::string_view name;

@@ -16,6 +16,7 @@ constexpr Verb kVerbs[] = {
     {"train", "train a model; one line a step, resumes by itself", train_app},
     {"generate", "go on from a prompt with a trained model", generate_app},
     {"show", "the training step of a config as a typed schedule", show_app},
+    {"verify", "this layout against one rank in float64", verify_app},
     {"config", "list every key of a config file, or show what a file comes to", config_app},
     {"doctor", "what this machine has, and what makes it slow", doctor_app},
 };

@@ -1,0 +1,40 @@
+// `plait verify CONFIG`: this layout against one rank in float64. Exit code 0 when all agree below 1e-9.
+#include <fmt/format.h>
+
+#include "apps/apps.h"
+#include "apps/command_line.h"
+#include "base/table.h"
+#include "train/loop.h"
+#include "train/verify.h"
+
+namespace plait {
+
+int verify_app(Arguments arguments) {
+  std::string path;
+  std::vector<std::string> overrides;
+  bool where = false;
+  CommandLine line("verify", "Compares a layout with one rank in float64: loss, gradients, norm, updates");
+  line.config(path, overrides)
+      .flag("--locate", where, "name the first value of the schedule that differs or is not finite");
+  if (!line.parse(arguments)) return 0;
+  const Config config = ready_config(path, overrides);
+  const data::Corpus corpus = data::load_corpus(corpus_source(config));
+  fmt::print("{} on {} ranks (tp {}, dp {}; esp {}, ep {}) against one rank, float64\n", config.schedule.moe,
+             num_ranks(config), config.mesh.tp, config.mesh.dp, config.mesh.esp, config.mesh.ep);
+  if (where) {
+    const std::string first = locate(config, corpus);
+    fmt::print("{}\n", first.empty() ? "every value agrees" : first);
+    return first.empty() ? 0 : 1;
+  }
+  const VerifyReport report = verify(config, corpus);
+  Table table({"what", "of", "max|a-b|/max|b|", "largest in"});
+  for (const Difference& d : report.differences)
+    table.row({d.what, d.group, fmt::format("{:.1e}", d.relative), d.worst});
+  fmt::print("{}", table.str());
+  for (const std::string& replica : report.replicas) fmt::print("replicas differ: {}\n", replica);
+  fmt::print("{}: largest {:.1e}, bound 1e-09; replicas {}\n", report.agrees() ? "agrees" : "DIFFERS", report.largest(),
+             report.replicas.empty() ? "equal in every bit" : "differ");
+  return report.agrees() ? 0 : 1;
+}
+
+}  // namespace plait
