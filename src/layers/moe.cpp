@@ -71,6 +71,7 @@ MoeOutput write_moe(Writer& w, ValueId x, int64_t layer) {
 void write_gate_losses(Writer& w, const std::vector<GateSums>& layers) {
   const ModelSizes& s = w.sizes;
   const bool losses = s.aux_coef != 0 || s.z_coef != 0;
+  w.b.scope("gates.");
   std::vector<ValueId> sums;
   for (const GateSums& g : layers) {
     if (losses) sums.insert(sums.end(), {g.psum, g.zsum});

@@ -33,7 +33,9 @@ ValueId write_norm(Builder& b, const std::vector<ValueId>& gradients) {
     Atoms over;
     for (Atom a : b.mesh().atoms())
       if (holds[a] == Hold::S) over.push_back(a);
-    parts.push_back(b.leave(b.add(SumSquares{}, values, "squares"), over));
+    std::string held = "squares.";
+    for (Hold hold : holds) held += static_cast<char>(hold);
+    parts.push_back(b.leave(b.add(SumSquares{}, values, held), over));
   }
   return parts.size() == 1 ? parts[0] : b.add(Add{}, parts, "squares_total");
 }

@@ -228,8 +228,10 @@ class Search {
   }
 
  private:
-  // Without dropping, the slots of a gate are places among this rank's own routes.
-  static std::vector<ValueId> compared(const Step& step) {
+  // Not compared: a parameter that was entered (the update has gone over it since), and without dropping the slots of a
+  // gate, which are places among this rank's own routes.
+  std::vector<ValueId> compared(const Step& step) const {
+    if (as<Move>(step.op) && mine_.schedule.leaf(step.in[0])) return {};
     const Route* route = as<Route>(step.op);
     return route && !route->capacity ? std::vector<ValueId>{step.out[0], step.out[1]} : step.out;
   }
