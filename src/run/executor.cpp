@@ -114,6 +114,14 @@ void Executor::run_steps(int first, int last) {
 }
 
 void Executor::run_step(int index) {
+  if (!observer_) return perform(index);
+  Span span{index, std::chrono::steady_clock::now(), {}};
+  perform(index);
+  span.end = std::chrono::steady_clock::now();
+  observer_(span);
+}
+
+void Executor::perform(int index) {
   const Step& step = schedule_.steps[index];
   const Prepared& prepared = prepared_[index];
   std::vector<Value*> in, out;

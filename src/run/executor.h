@@ -1,6 +1,7 @@
 // Performs a schedule on one rank: the list in order, each step a prepared kernel or a move on the wire, memory of
 // values reused as soon as their last reader is done. Prepared once, run every training step.
 #pragma once
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -16,6 +17,13 @@ struct StepFault : std::runtime_error {
 
 // What a run is fed: a data or scalar leaf by name, for micro-batch `micro` (0 for scalars).
 using Feed = std::function<at::Tensor(const std::string& leaf, int micro)>;
+
+// One step as it was performed, on the rank's own thread: what a profile or a trace is made of.
+struct Span {
+  int step = 0;  // index in the schedule
+  std::chrono::steady_clock::time_point begin, end;
+};
+using Observer = std::function<void(const Span&)>;
 
 struct Keep {
   std::vector<ValueId> values;  // not freed after their last reader, besides outputs
@@ -33,6 +41,9 @@ class Executor {
 
   // Every rank of the world calls it. The seed is 1. Throws StepFault, CommError.
   void run(const Feed& feed);
+
+  // Called after every step from now on, in the thread that runs; an empty one ends it. Without it no clock is read.
+  void observe(Observer observer) { observer_ = std::move(observer); }
 
   // An output, or a kept value, of the last run.
   const at::Tensor& value(ValueId v) const { return values_[v].tensor; }
@@ -54,6 +65,7 @@ class Executor {
   void feed_leaves(const Feed& feed, LeafKind kind, int micro);
   void run_steps(int first, int last);
   void run_step(int index);
+  void perform(int index);
 
   Schedule schedule_;
   RankContext context_;
@@ -63,6 +75,7 @@ class Executor {
   std::vector<Value> values_;
   std::vector<Prepared> prepared_;
   std::vector<ValueId> freed_after_section_;
+  Observer observer_;
 };
 
 }  // namespace plait

@@ -45,6 +45,7 @@ class Trainer {
 
   const TrainingStep& schedule() const { return step_; }
   const Executor& executor() const { return executor_; }
+  void observe(Observer observer) { executor_.observe(std::move(observer)); }
   at::Tensor whole(const std::string& leaf) { return joiner_.whole(leaf, executor_.bound(leaf)); }
   // The whole of a parameter's gradient in the last step; the gradient must have been kept.
   at::Tensor whole_gradient(const std::string& parameter);
