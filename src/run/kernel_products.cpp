@@ -2,6 +2,7 @@
 #include "base/errors.h"
 #include "ops/products.h"
 #include "run/kernels.h"
+#include "run/product_view.h"
 #include "schedule/contraction.h"
 
 namespace plait {
@@ -26,15 +27,6 @@ Layout layout(const Contraction& c) {
   return c.a_transposed ? Layout::tn : c.b_transposed ? Layout::nt : Layout::nn;
 }
 
-// Views of the operands and the result as [batch, rows, columns].
-struct Product {
-  Layout layout;
-  size_t a = 0, b = 1;
-  int64_t batch = 1;
-  Shape view_a, view_b, view_out;  // without the batch
-  Shape out;                       // shape of the result; dim 0 is -1 where it is the number of rows
-};
-
 Shape pair(int64_t x, int64_t y, bool swapped) { return swapped ? Shape{y, x} : Shape{x, y}; }
 
 // [R, ..] for rows, else the local shape.
@@ -47,10 +39,12 @@ Shape shape_of(const StepTypes& t, const Type& type) {
   return shape;
 }
 
-Product product(const Einsum& op, const StepTypes& t) {
+}  // namespace
+
+ProductView product_view(const Einsum& op, const StepTypes& t) {
   const Type *a = t.in[0], *b = t.in[1];
   const Contraction c = *contraction(a->dim_names(), b->dim_names(), op.out);
-  Product p{.layout = layout(c)};
+  ProductView p{.layout = layout(c)};
   if (c.swapped) {
     std::swap(p.a, p.b);
     std::swap(a, b);
@@ -64,20 +58,14 @@ Product product(const Einsum& op, const StepTypes& t) {
   return p;
 }
 
-at::Tensor make(Call& call, Shape shape, int64_t rows) {
-  if (!shape.empty() && shape[0] < 0) shape[0] = rows;
-  return call.make(0, shape, call.in(0).scalar_type());
-}
-
-// `batch` in front; with no elements -1 cannot be inferred, so it is worked out from the rows.
-at::Tensor view(const at::Tensor& x, Shape shape, int64_t batch, int64_t rows) {
+// With no elements -1 cannot be inferred, so it is worked out from the rows.
+at::Tensor view_as(const at::Tensor& x, Shape shape, int64_t batch, int64_t rows) {
   for (int64_t& n : shape)
     if (n < 0) n = rows;
   if (batch > 0) shape.insert(shape.begin(), batch);
   return x.view(shape);
 }
 
-// Rows of each local expert from a table [e, cells..].
 std::vector<int64_t> expert_rows(const at::Tensor& table) {
   const int64_t experts = table.size(0), cells = experts ? table.numel() / experts : 0;
   const int64_t* counts = table.const_data_ptr<int64_t>();
@@ -86,15 +74,22 @@ std::vector<int64_t> expert_rows(const at::Tensor& table) {
   return rows;
 }
 
-Kernel grouped(const Product& p) {
+namespace {
+
+at::Tensor make(Call& call, Shape shape, int64_t rows) {
+  if (!shape.empty() && shape[0] < 0) shape[0] = rows;
+  return call.make(0, shape, call.in(0).scalar_type());
+}
+
+Kernel grouped(const ProductView& p) {
   return [p](Call& call) {
     const std::vector<int64_t> rows = expert_rows(call.in(2));
     const bool sums = p.layout == Layout::tn;
     const int64_t total = call.in(p.a).size(0);
     const at::Tensor out = make(call, p.out, total);
-    const at::Tensor a = view(call.in(p.a), p.view_a, 0, total);
-    const at::Tensor b = view(call.in(p.b), p.view_b, sums ? 0 : p.batch, total);
-    ops::grouped({.a = a, .b = b, .row_counts = rows, .out = view(out, p.view_out, sums ? p.batch : 0, total)},
+    const at::Tensor a = view_as(call.in(p.a), p.view_a, 0, total);
+    const at::Tensor b = view_as(call.in(p.b), p.view_b, sums ? 0 : p.batch, total);
+    ops::grouped({.a = a, .b = b, .row_counts = rows, .out = view_as(out, p.view_out, sums ? p.batch : 0, total)},
                  p.layout);
   };
 }
@@ -102,15 +97,15 @@ Kernel grouped(const Product& p) {
 }  // namespace
 
 Kernel prepare(const Einsum& op, const StepTypes& types) {
-  const Product p = product(op, types);
+  const ProductView p = product_view(op, types);
   if (types.in.size() == 3) return grouped(p);
   const bool batched = p.batch != 1;
   return [p, batched](Call& call) {
     const int64_t rows = call.in(p.a).dim() ? call.in(p.a).size(0) : 1;  // used where a dim is jagged
     const at::Tensor out = make(call, p.out, rows);
     const int64_t batch = batched ? p.batch : 0;
-    const at::Tensor a = view(call.in(p.a), p.view_a, batch, rows), b = view(call.in(p.b), p.view_b, batch, rows),
-                     c = view(out, p.view_out, batch, rows);
+    const at::Tensor a = view_as(call.in(p.a), p.view_a, batch, rows), b = view_as(call.in(p.b), p.view_b, batch, rows),
+                     c = view_as(out, p.view_out, batch, rows);
     batched ? ops::bmm(a, b, p.layout, c) : ops::matmul(a, b, p.layout, c);
   };
 }
