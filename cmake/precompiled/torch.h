@@ -1,6 +1,4 @@
 // What nearly every file of ops to apps includes anyway, parsed once: 3 of the 4 seconds that such a file would take.
-#include "plain.h"
-
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -9,3 +7,5 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+
+#include "plain.h"

@@ -7,7 +7,7 @@
 namespace plait {
 namespace {
 
-ModelSizes tiny(Family family, bool capacity) {
+ModelSizes tiny(Family family) {
   ModelSizes s{
       .sequences = 8, .positions = 8, .vocab = 32, .width = 16, .layers = 2, .heads = 4, .kv_heads = 4, .ffn = 32};
   s.family = family;
@@ -16,11 +16,13 @@ ModelSizes tiny(Family family, bool capacity) {
   s.top_k = 2;
   s.expert_ffn = 32;
   s.aux_coef = 0.01;
-  if (capacity) {
-    s.group = 4;
-    s.capacity = 4;
-    s.drop = Drop::probs;
-  }
+  return s;
+}
+
+ModelSizes with_capacity(ModelSizes s) {
+  s.group = 4;
+  s.capacity = 4;
+  s.drop = Drop::probs;
   return s;
 }
 
@@ -40,11 +42,11 @@ TEST(TrainingStep, types_at_every_layout_family_and_routing) {
                    {4, 2, 1},
                    {2, 4, 1}}) {
     for (Family family : {Family::ted, Family::dtd, Family::sharded}) {
-      for (bool capacity : {false, true}) {
+      for (const ModelSizes& sizes : {tiny(family), with_capacity(tiny(family))}) {
         for (int micro : {1, 2}) {
           const Mesh mesh({.ranks = l.tp * l.ep * l.edp, .tp = l.tp, .esp = l.tp, .ep = l.ep});
-          ASSERT_NO_THROW(build_step(mesh, tiny(family, capacity), {}, micro))
-              << l.tp << l.ep << l.edp << static_cast<int>(family) << capacity;
+          ASSERT_NO_THROW(build_step(mesh, sizes, {}, micro))
+              << l.tp << l.ep << l.edp << static_cast<int>(family) << sizes.capacity;
         }
       }
     }
@@ -52,7 +54,7 @@ TEST(TrainingStep, types_at_every_layout_family_and_routing) {
 }
 
 TEST(TrainingStep, synchronises_each_kind_of_gradient_in_one_message) {
-  const TrainingStep step = build_step(Mesh({.ranks = 8, .tp = 2, .esp = 2, .ep = 2}), tiny(Family::ted, false), {}, 1);
+  const TrainingStep step = build_step(Mesh({.ranks = 8, .tp = 2, .esp = 2, .ep = 2}), tiny(Family::ted), {}, 1);
   const Schedule& s = step.schedule;
   int messages = 0;
   size_t gradients = 0;
@@ -69,8 +71,7 @@ TEST(TrainingStep, synchronises_each_kind_of_gradient_in_one_message) {
 }
 
 TEST(TrainingStep, prints_and_parses_to_itself) {
-  const TrainingStep step =
-      build_step(Mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2}), tiny(Family::sharded, false), {}, 2);
+  const TrainingStep step = build_step(Mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2}), tiny(Family::sharded), {}, 2);
   const std::string text = print(step.schedule);
   EXPECT_EQ(print(parse_schedule(text)), text);
 }
