@@ -1,0 +1,101 @@
+// The documents show schedules, faults and lines of `plait show`: all of them are what the program says today.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "base/text.h"
+#include "layers/step.h"
+#include "schedule/text.h"
+#include "schedule/typing.h"
+
+namespace plait {
+namespace {
+
+// A fenced block of a document: what stands behind the fence, and its lines.
+struct Block {
+  std::string title;
+  std::vector<std::string> lines;
+};
+
+std::vector<Block> blocks(const std::string& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file) << path;
+  std::vector<Block> all;
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    const bool fence = line.starts_with("```");
+    if (fence && !inside) all.push_back({line.substr(3), {}});
+    if (!fence && inside) all.back().lines.push_back(line);
+    inside = inside != fence;
+  }
+  return all;
+}
+
+// Takes the lines after "- " out and puts those after "+ " there.
+std::vector<std::string> edited(std::vector<std::string> lines, const std::vector<std::string>& edit) {
+  auto at = lines.end();
+  for (const std::string& change : edit) {
+    const std::string line = change.substr(2);
+    if (change[0] == '+') {
+      at = lines.insert(at, line) + 1;
+      continue;
+    }
+    at = std::find(lines.begin(), lines.end(), line);
+    EXPECT_NE(at, lines.end()) << "no such line: " << line;
+    if (at != lines.end()) at = lines.erase(at);
+  }
+  return lines;
+}
+
+std::string answer(const std::vector<std::string>& lines) {
+  try {
+    parse_schedule(join(lines, "\n"));
+    return "accepted";
+  } catch (const InputError& e) {
+    return e.what();
+  }
+}
+
+TEST(Docs, show_schedules_that_parse_and_faults_with_the_message_they_get) {
+  std::map<std::string, std::vector<std::string>> schedules;
+  int faults = 0;
+  const std::vector<Block> all = blocks("docs/schedule.md");
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Block& block = all[i];
+    if (block.title.starts_with("schedule ")) {
+      EXPECT_EQ(answer(block.lines), "accepted") << block.title;
+      schedules[block.title.substr(9)] = block.lines;
+    }
+    if (!block.title.starts_with("diff ")) continue;
+    ASSERT_TRUE(i + 1 < all.size() && all[i + 1].lines.size() == 1) << "a fault without its message";
+    EXPECT_EQ(answer(edited(schedules[block.title.substr(5)], block.lines)), all[i + 1].lines[0]);
+    ++faults;
+  }
+  EXPECT_EQ(schedules.size(), 3u);
+  EXPECT_GE(faults, 15);
+}
+
+TEST(Docs, cite_lines_that_show_prints) {
+  const Config config = ready_config("configs/tiny.toml", std::vector<std::string>{"mesh.tp=2", "mesh.ep=2"});
+  const Mesh mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2});
+  const std::string text =
+      "\n" +
+      print(build_step(mesh, model_sizes(config), optimizer(config), static_cast<int>(micro_batches(config))).schedule);
+  int lines = 0;
+  for (const Block& block : blocks("docs/life_of_a_step.md")) {
+    if (block.title != "show") continue;
+    for (std::string line : block.lines) {
+      const bool cut = line.ends_with("...");
+      if (cut) line.resize(line.size() - 3);
+      EXPECT_NE(text.find("\n" + line + (cut ? "" : "\n")), std::string::npos) << line;
+      ++lines;
+    }
+  }
+  EXPECT_GE(lines, 30);
+}
+
+}  // namespace
+}  // namespace plait
