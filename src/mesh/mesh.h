@@ -30,10 +30,10 @@ class Mesh {
   int stride(Atom atom) const { return atom_stride_[atom]; }
   int digit(int rank, Atom atom) const { return rank / stride(atom) % size(atom); }
 
-  std::vector<Atom> atoms() const;          // all, slow to fast: the order in which tokens are split
-  std::vector<Atom> axis(Axis axis) const;  // the atoms of an axis, slow to fast
-  int extent(Axis axis) const;              // number of ranks along the axis
-  int count(std::span<const Atom> atoms) const;
+  std::vector<Atom> atoms() const;               // all, slow to fast: the order in which tokens are split
+  std::vector<Atom> axis(Axis axis) const;       // the atoms of an axis, slow to fast
+  int extent(Axis axis) const;                   // number of ranks along the axis
+  int count(std::span<const Atom> atoms) const;  // number of ranks in a group over these atoms
 
   // The ranks that differ from `rank` in these atoms only, ordered by their digits, the first atom major.
   std::vector<int> group(int rank, std::span<const Atom> atoms) const;

@@ -41,6 +41,7 @@ class Call {
   void alias(size_t i, size_t of, at::Tensor view);
   // Result i in the memory of operand `of`, with its contents: without a copy when nobody reads the operand afterwards.
   at::Tensor take_over(size_t i, size_t of);
+  // Memory until the kernel returns.
   at::Tensor scratch(at::IntArrayRef shape, at::ScalarType dtype);
 
  private:

@@ -10,7 +10,7 @@
 
 namespace plait {
 
-// A step that failed, with its text: "l1.route: token 3: ...".
+// A step that failed on what it was given: "%l1.route: the gate's logit of token 3 for expert 1 is nan".
 struct StepFault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -45,7 +45,7 @@ class Executor {
   // Called after every step from now on, in the thread that runs; an empty one ends it. Without it no clock is read.
   void observe(Observer observer) { observer_ = std::move(observer); }
 
-  // An output, or a kept value, of the last run.
+  // An output, or a kept value, of the last run; its memory is used again by the next. `scalar` wants one element.
   const at::Tensor& value(ValueId v) const { return values_[v].tensor; }
   double scalar(ValueId v) const;
 

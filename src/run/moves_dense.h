@@ -1,3 +1,4 @@
+// What moves.cpp leaves to others: values of fixed size.
 #pragma once
 #include "run/moves.h"
 

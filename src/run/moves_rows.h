@@ -1,3 +1,4 @@
+// What moves.cpp leaves to others: rows of uneven number.
 #pragma once
 #include "run/moves.h"
 

@@ -1,4 +1,5 @@
-// Writes a schedule step by step, typing each step as it is added.
+// Writes a schedule step by step, typing each step as it is added: a step that does not type throws TypeFault where it
+// is written.
 #pragma once
 #include <functional>
 #include <initializer_list>
@@ -35,10 +36,12 @@ class Builder {
 
   void scope(std::string prefix) { scope_ = std::move(prefix); }  // in front of the names of results
 
+  // REQUIRES a name that no value has.
   ValueId leaf(LeafKind kind, const std::string& name, Type type);
-  // A leaf sharded by the stacks of its dims, I elsewhere.
+  // A real leaf sharded by the stacks of its dims, I elsewhere; parameters have a gradient, other kinds none.
   ValueId leaf(LeafKind kind, const std::string& name, std::vector<Dim> dims);
 
+  // The first result, and all of them. Named after `name`, or else the op, with a number where that is taken.
   ValueId add(Op op, std::vector<ValueId> in, const std::string& name = "");
   std::vector<ValueId> add_all(Op op, std::vector<ValueId> in, const std::string& name = "");
 

@@ -1,4 +1,6 @@
-// Rewrites: a schedule in, a schedule that computes the same out. Apply them before `differentiate`.
+// Rewrites: a schedule in, a schedule that computes the same out. drop_duplicates and merge_moves go before
+// `differentiate`, repeat_section after it, all of them before `lower`. All but drop_unused check the list:
+// TypeFault.
 #pragma once
 #include <string>
 

@@ -45,7 +45,7 @@ struct Schedule {
   std::map<ValueId, ValueId> cotangent_of;  // cotangent -> its value: `check` compares their types
   std::optional<Repeat> repeat;
 
-  ValueId add_value(std::string name);        // a new id; a name already taken gets a number
+  ValueId add_value(std::string name);        // a new id; REQUIRES a name that no value has (Builder makes one)
   ValueId find(std::string_view name) const;  // -1 without
   const Leaf* leaf(ValueId value) const;
   std::string title(const Step& step) const;  // a move by its kinds, else the op's name
@@ -69,7 +69,7 @@ std::vector<Type> infer_step(const Schedule& schedule, const Types& types, int i
 
 // For each value the index of the step that makes it; -1 for leaves.
 std::vector<int> makers(const Schedule& schedule);
-// For each value how many operands read it (outputs count as a reader).
+// For each value how many operands read it; being an output counts as one more.
 std::vector<int> readers(const Schedule& schedule);
 
 }  // namespace plait

@@ -13,6 +13,7 @@
 
 namespace plait {
 
+// Throws TypeFault: what does not type has no types to print.
 std::string print(const Schedule& schedule);
 // An op with its fields, "einsum out=T,F"; a move by its kinds and legs.
 std::string print_op(const Mesh& mesh, const Op& op);

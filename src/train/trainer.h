@@ -14,7 +14,7 @@ struct StepResult {
   double nll = 0, aux = 0;                  // mean over the targets of the batch, nats; the auxiliary losses
   double grad_norm = 0;                     // before clipping
   std::vector<std::vector<double>> chosen;  // per MoE layer: routes per expert, before dropping
-  double dropped = 0;                       // share of routes
+  double dropped = 0;                       // share of routes, 0 to 1
   double busiest = 0;  // greatest load of an expert as a multiple of its fair share, over layers; 0: dense
 };
 
@@ -31,16 +31,18 @@ RunShape one_rank(const RunShape& shape);
 
 class Trainer {
  public:
+  // Every rank of the world makes one. `config` and `corpus` must outlive it.
   Trainer(const Config& config, const RunShape& shape, const data::Corpus& corpus, RankContext context, Keep keep = {});
 
   // Update number `step` (from 0). Every rank calls it.
   StepResult step(int64_t step, double lr);
 
-  // Mean loss over the validation batches, nats a token.
+  // Mean loss over the validation batches, nats a token. Every rank calls it.
   double evaluate();
 
   // Parameters and moments, whole, on every rank; the lists of a checkpoint and a function that gathers for it.
   CheckpointContent checkpoint(RunState state);
+  // InputError unless the checkpoint holds exactly these tensors, whole.
   void load(const Checkpoint& checkpoint);
 
   const TrainingStep& schedule() const { return step_; }
