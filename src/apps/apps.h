@@ -10,6 +10,7 @@ namespace plait {
 
 using Arguments = std::span<const std::string>;  // what follows the verb
 
+int bench_app(Arguments arguments);
 int config_app(Arguments arguments);
 int doctor_app(Arguments arguments);
 int generate_app(Arguments arguments);

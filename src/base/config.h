@@ -54,6 +54,8 @@ struct MeshConfig {
 
 struct ScheduleConfig {
   std::string moe = "sharded";
+  std::string fuse = "auto";
+  int64_t chunks = 1;
   bool operator==(const ScheduleConfig&) const = default;
 };
 
@@ -145,7 +147,7 @@ bool has_experts(const Config& config, int64_t layer);  // is this layer's feed-
 int64_t num_expert_layers(const Config& config);
 int64_t micro_batches(const Config& config);  // micro-batches a data rank accumulates per step
 int64_t micro_tokens(const Config& config);   // tokens of one micro-batch on one data rank
-int64_t gated_tokens(const Config& config);   // of those, what one rank's gate sees (a tp-th part when sharded)
+int64_t gated_tokens(const Config& config);   // of those, what one rank's gate sees: a tp-th part in s1 and sharded, esp times them in parm
 int64_t gate_group(const Config& config);     // tokens whose capacity is decided together
 int64_t expert_capacity(const Config& config, int64_t tokens);  // C of a group; REQUIRES moe.capacity to be set
 

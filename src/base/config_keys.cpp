@@ -81,7 +81,17 @@ void add_running(std::vector<Key>& keys, Config& c) {
                {"mesh.esp", &c.mesh.esp, kCountOrZero, "ranks that share one expert; 0: as mesh.tp", {}},
                {"mesh.dp", &c.mesh.dp, kCountOrZero, "ranks that share the batch; 0: max(1, ep * esp / tp)", {}},
                {"mesh.threads", &c.mesh.threads, kCountOrZero, "threads of a rank; 0: cores / ranks", {}},
-               {"schedule.moe", &c.schedule.moe, kAny, "family of the MoE schedule", {"sharded", "ted", "dtd"}}});
+               {"schedule.moe",
+                &c.schedule.moe,
+                kAny,
+                "family of the MoE schedule",
+                {"sharded", "ted", "dtd", "s1", "s2", "parm"}},
+               {"schedule.fuse",
+                &c.schedule.fuse,
+                kAny,
+                "exchange and gather of rows in one message; auto: in s1 and s2",
+                {"auto", "yes", "no"}},
+               {"schedule.chunks", &c.schedule.chunks, kCount, "parts of the rows that travel one after another", {}}});
 }
 
 void add_optim(std::vector<Key>& keys, OptimConfig& c) {
@@ -237,12 +247,14 @@ std::string no_effect(const Config& c, std::string_view name) {
   const bool experts = has_expert_layers(c);
   const auto is_any = [&](auto... names) { return ((name == names) || ...); };
   if (!experts && !is_any("moe.every", "moe.num_experts") &&
-      (name.starts_with("moe.") || is_any("mesh.ep", "mesh.esp")))
+      (name.starts_with("moe.") || is_any("mesh.ep", "mesh.esp", "schedule.fuse", "schedule.chunks")))
     return fmt::format("no layer has experts (moe.every = {}, moe.num_experts = {}, model.num_hidden_layers = {})",
                        c.moe.every, c.moe.num_experts, c.model.num_hidden_layers);
   if (name == "moe.num_experts" && c.moe.every == 0) return "no layer has experts (moe.every = 0)";
   if (is_any("moe.min_capacity", "moe.drop", "moe.group") && !c.moe.capacity)
     return "nothing is dropped (moe.capacity = \"none\")";
+  if (name == "schedule.fuse" && (c.schedule.moe == "ted" || c.schedule.moe == "dtd" || c.schedule.moe == "parm"))
+    return fmt::format("{} has no gather that could be fused (schedule.moe)", c.schedule.moe);
   if (name == "moe.normalize" && c.moe.gate == "switch")
     return "the Switch gate never renormalises (moe.gate = \"switch\")";
   if (name == "model.intermediate_size" && experts && c.moe.every == 1 && c.moe.moe_intermediate_size > 0)

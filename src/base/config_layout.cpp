@@ -83,6 +83,23 @@ void check_capacity(const Config& c) {
                 group.value);
 }
 
+// What a family asks of a padded buffer.
+void check_family_capacity(const Config& c) {
+  const int64_t group = gate_group(c), room = expert_capacity(c, group);
+  if (c.schedule.moe == "parm" && c.mesh.tp > 1 && room < group)
+    input_error(
+        "schedule.moe = \"parm\" gates mesh.tp = {} copies of each token, which must all be kept, but moe.capacity = "
+        "{} "
+        "gives an expert {} slots for the {} tokens of a group: raise it, or set \"none\"",
+        c.mesh.tp, *c.moe.capacity, room, group);
+  if (c.schedule.moe == "s2" && c.schedule.fuse == "no" && c.mesh.tp > c.mesh.esp)
+    input_error(
+        "schedule.fuse = \"no\" with schedule.moe = \"s2\" and moe.capacity needs mesh.tp <= mesh.esp, but mesh.tp = "
+        "{} and "
+        "mesh.esp = {}",
+        c.mesh.tp, c.mesh.esp);
+}
+
 void check_experts(const Config& c) {
   const Named experts{"moe.num_experts", c.moe.num_experts};
   const Named chosen{"moe.num_experts_per_tok", c.moe.num_experts_per_tok};
@@ -91,10 +108,11 @@ void check_experts(const Config& c) {
   if (chosen.value > experts.value) input_error("{} is more than {}", chosen.text(), experts.text());
   if (c.moe.gate == "switch" && chosen.value != 1)
     input_error("{}, but moe.gate = \"switch\" chooses exactly 1: set it to 1", chosen.text());
-  if (c.schedule.moe != "sharded" && c.mesh.tp != c.mesh.esp)
+  if ((c.schedule.moe == "ted" || c.schedule.moe == "dtd") && c.mesh.tp != c.mesh.esp)
     input_error("schedule.moe = \"{}\" needs mesh.esp = mesh.tp, but mesh.esp = {} and mesh.tp = {}", c.schedule.moe,
                 c.mesh.esp, c.mesh.tp);
   if (c.moe.capacity) check_capacity(c);
+  if (c.moe.capacity) check_family_capacity(c);
 }
 
 }  // namespace
@@ -137,7 +155,9 @@ int64_t micro_batches(const Config& c) { return c.train.batch_size / (c.train.mi
 int64_t micro_tokens(const Config& c) { return c.train.micro_batch_size * c.train.seq_length; }
 
 int64_t gated_tokens(const Config& c) {
-  return c.schedule.moe == "sharded" ? micro_tokens(c) / c.mesh.tp : micro_tokens(c);
+  const bool sliced = c.schedule.moe == "sharded" || c.schedule.moe == "s1";
+  if (c.schedule.moe == "parm") return micro_tokens(c) * c.mesh.esp;
+  return sliced ? micro_tokens(c) / c.mesh.tp : micro_tokens(c);
 }
 
 int64_t gate_group(const Config& c) { return c.moe.group > 0 ? c.moe.group : gated_tokens(c); }

@@ -1,16 +1,52 @@
 // The mixture-of-experts block. A family is one list of outward moves plus where tokens are split over tp; the way back
 // is the transpose of that list.
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "layers/writer.h"
 #include "schedule/typing.h"
 
 namespace plait {
 namespace {
 
+// The dim on which a rank of this atom holds its share of the rows before they leave: a group digit, or slots.
+std::string own_dim(const Writer& w, Atom atom) {
+  const bool slots =
+      w.sizes.capacity > 0 && w.sizes.family == Family::s2 && std::find(w.tp.begin(), w.tp.end(), atom) != w.tp.end();
+  return slots ? "C" : group_dim(atom);
+}
+
 // How rows go from where they were encoded to the experts that take them.
 std::vector<Legs> way_out(const Writer& w) {
-  std::vector<Legs> way = {exchange_legs(w.ep, group_dim, "E")};
-  way.push_back(w.sizes.family == Family::sharded ? gather_legs(w.esp, group_dim) : enter_legs(w.esp));
+  const DimOf own([&w](Atom a) { return own_dim(w, a); });
+  const Legs exchange = exchange_legs(w.ep, own, "E"), gather = gather_legs(w.esp, own);
+  std::vector<Legs> way;
+  if (w.sizes.family == Family::s2) way.push_back(slice_legs(w.tp, own));
+  if (w.sizes.family == Family::ted || w.sizes.family == Family::dtd || w.sizes.family == Family::parm) {
+    way.insert(way.end(), {exchange, enter_legs(w.esp)});
+  } else if (w.sizes.fuse) {
+    Legs fused = exchange;
+    fused.insert(fused.end(), gather.begin(), gather.end());
+    way.push_back(fused);
+  } else {
+    way.insert(way.end(), {exchange, gather});
+  }
   return way;
+}
+
+// Tokens as the gate takes them, and results back as they are held between blocks.
+ValueId to_gate(Writer& w, ValueId x) {
+  if (w.sizes.family == Family::s1) return w.b.slice(x, w.tp, "T");
+  if (w.sizes.family != Family::parm) return x;
+  return w.b.join(w.tp.empty() ? x : w.b.add(Dup{"T", w.tp}, {x}), w.esp, "T");
+}
+
+ValueId from_gate(Writer& w, ValueId y) {
+  if (w.sizes.family == Family::s1) return w.b.join(y, w.tp, "T");
+  if (w.sizes.family != Family::parm) return y;
+  const ValueId own = w.b.slice(y, w.esp, "T");
+  return w.tp.empty() ? own : w.b.add(Pick{"T", w.tp}, {own});
 }
 
 struct Gated {
@@ -18,21 +54,34 @@ struct Gated {
   GateSums sums;
 };
 
+// Tokens with their routes.
+struct Routed {
+  ValueId tokens;
+  Gated gated;
+  Routing routing;
+};
+
+// Sums over the tokens of the gate, each token once.
+ValueId once(Writer& w, ValueId sum) {
+  const int copies = w.sizes.family == Family::parm ? w.b.mesh().count(w.tp) : 1;
+  return copies == 1 ? sum : w.b.add(Scale{1.0 / copies}, {sum});
+}
+
 Gated write_gate(Writer& w, ValueId h, int64_t layer) {
   const ModelSizes& s = w.sizes;
-  const Atoms cut = s.family == Family::sharded ? w.tp : Atoms{};
-  const ValueId mask = w.b.slice(w.b.schedule().find("mask"), cut, "T");
+  const ValueId all = w.b.schedule().find("mask");
+  const ValueId mask = s.family == Family::sharded ? w.b.slice(all, w.tp, "T") : to_gate(w, all);
   const ValueId logits = w.product(h, layer_name(layer, "mlp.gate.weight"), {"T", "E"}, "logits");
   const Route route{s.gate, s.normalize, s.drop, s.top_k, s.capacity, s.group};
   const std::vector<ValueId> routes = w.b.add_all(route, {logits, mask}, "route");
   Gated gated{routes[0], routes[1], routes[2], {}};
   const std::vector<ValueId> load = w.b.add_all(Load{s.experts}, {gated.idx, gated.slot}, "load");
-  gated.sums.chosen = load[0];
-  gated.sums.kept = load[1];
+  gated.sums.chosen = once(w, load[0]);
+  gated.sums.kept = once(w, load[1]);
   if (s.aux_coef == 0 && s.z_coef == 0) return gated;
   const std::vector<ValueId> stats = w.b.add_all(GateStats{}, {logits, mask}, "gate_stats");
-  gated.sums.psum = stats[0];
-  gated.sums.zsum = stats[1];
+  gated.sums.psum = once(w, stats[0]);
+  gated.sums.zsum = once(w, stats[1]);
   return gated;
 }
 
@@ -50,22 +99,52 @@ ValueId write_experts(Writer& w, ValueId rows, int64_t layer) {
   return w.product(act, layer_name(layer, "mlp.experts.down_proj"), out, "expert_down");
 }
 
-}  // namespace
-
-MoeOutput write_moe(Writer& w, ValueId x, int64_t layer) {
-  const ModelSizes& s = w.sizes;
-  const ValueId h = w.norm(x, layer_name(layer, "post_attention_layernorm.weight"));
-  const Gated gated = write_gate(w, h, layer);
-  const Routing routing{fmt::format("r{}", layer), s.experts, s.top_k, s.capacity, s.group};
-  const ValueId places = s.capacity ? w.b.add(Arrange{routing}, {gated.idx, gated.slot}, "places")
-                                    : w.b.add_all(Count{routing}, {gated.idx, gated.slot}, "count").back();
-  ValueId rows = w.b.add(Encode{routing}, {h, places}, "rows");
+// Rows out to their experts and back.
+ValueId there_and_back(Writer& w, ValueId rows, int64_t layer) {
   const std::vector<Legs> way = way_out(w);
   for (const Legs& legs : way) rows = w.b.move(rows, legs);
   rows = write_experts(w, rows, layer);
   for (auto legs = way.rbegin(); legs != way.rend(); ++legs) rows = w.b.move(rows, transpose(*legs));
-  const ValueId y = w.b.add(Decode{routing}, {rows, gated.weight, places}, "moe_out");
-  return {w.b.add(Add{}, {x, y}, "x"), gated.sums};
+  return rows;
+}
+
+// A padded buffer is cut along its slots.
+ValueId through_slots(Writer& w, const Routed& r, int64_t layer) {
+  const ValueId places = w.b.add(Arrange{r.routing}, {r.gated.idx, r.gated.slot}, "places");
+  const ValueId rows = w.b.add(Encode{r.routing}, {r.tokens, places}, "rows");
+  const int chunks = static_cast<int>(w.sizes.chunks);
+  std::vector<ValueId> parts = {rows};
+  if (chunks > 1) parts = w.b.add_all(Split{"C", r.routing.id, chunks}, {rows}, "chunk");
+  for (ValueId& part : parts) part = there_and_back(w, part, layer);
+  const ValueId back = chunks > 1 ? w.b.add(Concat{"C", r.routing.id}, parts, "rows_back") : parts[0];
+  return w.b.add(Decode{r.routing}, {back, r.gated.weight, places}, "moe_out");
+}
+
+// Ragged rows are cut along the tokens of each cell: chunks are disjoint sets of routes, so their outputs add.
+ValueId through_rows(Writer& w, const Routed& r, int64_t layer) {
+  const std::vector<ValueId> counted = w.b.add_all(Count{r.routing}, {r.gated.idx, r.gated.slot}, "count");
+  std::vector<ValueId> outputs;
+  for (size_t i = 1; i < counted.size(); ++i) {
+    const ValueId rows = w.b.add(Encode{r.routing}, {r.tokens, counted[i]}, "rows");
+    outputs.push_back(
+        w.b.add(Decode{r.routing}, {there_and_back(w, rows, layer), r.gated.weight, counted[i]}, "moe_out"));
+  }
+  return outputs.size() == 1 ? outputs[0] : w.b.add(Add{}, outputs, "moe_out");
+}
+
+}  // namespace
+
+MoeOutput write_moe(Writer& w, ValueId x, int64_t layer) {
+  const ModelSizes& s = w.sizes;
+  const ValueId h = to_gate(w, w.norm(x, layer_name(layer, "post_attention_layernorm.weight")));
+  Routed routed{.tokens = h,
+                .gated = write_gate(w, h, layer),
+                .routing = {.id = fmt::format("r{}", layer), .experts = s.experts, .top_k = s.top_k}};
+  routed.routing.capacity = s.capacity;
+  routed.routing.group = s.group;
+  routed.routing.chunks = s.capacity ? 1 : s.chunks;
+  const ValueId y = s.capacity ? through_slots(w, routed, layer) : through_rows(w, routed, layer);
+  return {w.b.add(Add{}, {x, from_gate(w, y)}, "x"), routed.gated.sums};
 }
 
 void write_gate_losses(Writer& w, const std::vector<GateSums>& layers) {
@@ -78,7 +157,7 @@ void write_gate_losses(Writer& w, const std::vector<GateSums>& layers) {
     sums.insert(sums.end(), {g.chosen, g.kept});
   }
   if (sums.empty()) return;
-  sums = w.b.move_all(sums, leave_legs(w.tokens));
+  sums = w.b.move_all(sums, leave_legs(w.gated));
   std::vector<ValueId> terms;
   for (auto it = sums.begin(); it != sums.end();) {
     const ValueId psum = losses ? *it++ : -1, zsum = losses ? *it++ : -1;

@@ -16,14 +16,22 @@ E choice(const std::string& text, std::string_view key) {
 }
 
 Family family(const std::string& text) {
-  if (text == "ted") return Family::ted;
-  if (text == "dtd") return Family::dtd;
-  expects(text == "sharded", "schedule.moe is one of its allowed values");
-  return Family::sharded;
+  constexpr std::string_view names[] = {"ted", "dtd", "parm", "s1", "s2", "sharded"};
+  const auto it = std::find(std::begin(names), std::end(names), text);
+  expects(it != std::end(names), "schedule.moe is one of its allowed values");
+  return static_cast<Family>(it - std::begin(names));
+}
+
+// As published, unless the config says otherwise.
+bool fuses(const Config& c, Family family) {
+  if (c.schedule.fuse == "auto") return family == Family::s1 || family == Family::s2;
+  return c.schedule.fuse == "yes";
 }
 
 void fill_experts(ModelSizes& s, const Config& c) {
   s.moe_every = c.moe.every;
+  s.fuse = fuses(c, s.family);
+  s.chunks = c.schedule.chunks;
   s.experts = c.moe.num_experts;
   s.top_k = c.moe.num_experts_per_tok;
   s.expert_ffn = c.moe.moe_intermediate_size;
@@ -35,7 +43,9 @@ void fill_experts(ModelSizes& s, const Config& c) {
   s.drop = choice<Drop>(c.moe.drop, "moe.drop");
   s.group = gate_group(c);
   s.capacity = expert_capacity(c, s.group);
-  if (s.family == Family::dtd) s.capacity = (s.capacity + c.mesh.tp - 1) / c.mesh.tp * c.mesh.tp;
+  const bool slices = s.family == Family::dtd || s.family == Family::s2;
+  const int64_t parts = (slices ? c.mesh.tp : 1) * s.chunks;
+  s.capacity = (s.capacity + parts - 1) / parts * parts;
 }
 
 }  // namespace

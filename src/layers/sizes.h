@@ -8,9 +8,11 @@
 
 namespace plait {
 
-// ted: every tp peer gates and dispatches all tokens of its data rank. dtd: the same without sending duplicates.
-// sharded: tokens are split over tp from the scatter after a block to the gather before the next.
-enum class Family { ted, dtd, sharded };
+// How tokens reach experts. ted: every tp peer gates and dispatches all tokens of its data rank. dtd: the same without
+// sending duplicates. parm: tp peers' copies count as distinct tokens, gathered over esp before the gate. s1: tokens
+// are sliced over tp before the gate. s2: gated by all, sliced after. sharded: tokens are split over tp from the
+// scatter after a block to the gather before the next.
+enum class Family { ted, dtd, parm, s1, s2, sharded };
 
 struct ModelSizes {
   int64_t sequences = 1, positions = 1;  // of one micro-batch in the whole world: T = sequences * positions
@@ -30,6 +32,8 @@ struct ModelSizes {
   int64_t group = 0;     // tokens of a gate group; 0 = dropless
   int64_t capacity = 0;  // slots an expert has for each group; 0 = dropless
   double aux_coef = 0, z_coef = 0;
+  bool fuse = false;   // the exchange over ep and the gather over esp in one message
+  int64_t chunks = 1;  // of the rows: exchange | experts | exchange one after another
 
   int64_t tokens() const { return sequences * positions; }
   int64_t head_size() const { return width / heads; }

@@ -41,7 +41,7 @@ TEST(TrainingStep, types_at_every_layout_family_and_routing) {
                    {2, 2, 2},
                    {4, 2, 1},
                    {2, 4, 1}}) {
-    for (Family family : {Family::ted, Family::dtd, Family::sharded}) {
+    for (Family family : {Family::ted, Family::dtd, Family::parm, Family::s1, Family::s2, Family::sharded}) {
       for (const ModelSizes& sizes : {tiny(family), with_capacity(tiny(family))}) {
         for (int micro : {1, 2}) {
           const Mesh mesh({.ranks = l.tp * l.ep * l.edp, .tp = l.tp, .esp = l.tp, .ep = l.ep});

@@ -14,6 +14,13 @@ std::vector<Dim> hidden_pair(const ModelSizes& s, std::vector<Dim> front, Dim hi
   return front;
 }
 
+Atoms gate_atoms(const Mesh& mesh, Family family) {
+  if (family == Family::s1 || family == Family::sharded) return mesh.atoms();
+  if (family != Family::parm) return mesh.axis(Axis::dp);
+  Atoms atoms = mesh.axis(Axis::edp);
+  return atoms + mesh.axis(Axis::ep);
+}
+
 }  // namespace
 
 std::string layer_name(int64_t layer, const std::string& part) {
@@ -28,7 +35,8 @@ Writer::Writer(const Mesh& mesh, const ModelSizes& sizes)
       esp(mesh.axis(Axis::esp)),
       ep(mesh.axis(Axis::ep)),
       edp(mesh.axis(Axis::edp)),
-      tokens(sizes.family == Family::sharded ? dp + tp : dp) {
+      tokens(sizes.family == Family::sharded ? dp + tp : dp),
+      gated(gate_atoms(mesh, sizes.family)) {
   declare();
   enter_all();
 }
@@ -60,7 +68,7 @@ void Writer::declare_layer(int64_t l) {
     return;
   }
   const Dim e{"E", s.experts, stack_of(ep)}, f{"F", s.expert_ffn, stack_of(esp)};
-  declare({layer_name(l, "mlp.gate.weight")}, {{"E", s.experts}, d}, tokens);
+  declare({layer_name(l, "mlp.gate.weight")}, {{"E", s.experts}, d}, gated);
   declare({layer_name(l, "mlp.experts." + up)}, hidden_pair(s, {e}, f), edp);
   declare({layer_name(l, "mlp.experts.down_proj"), out_std}, {e, d, f}, edp);
 }

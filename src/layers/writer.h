@@ -18,6 +18,7 @@ class Writer {
   Builder b;
   const Atoms tp, dp, esp, ep, edp;
   const Atoms tokens;  // atoms that tokens are split over between blocks: dp, and tp in the sharded family
+  const Atoms gated;   // atoms that the tokens of a gate are split over
 
   // A parameter as the forward pass uses it: entered over the atoms where its readers' tokens are split.
   ValueId parameter(const std::string& name) const { return entered_.at(name); }

@@ -76,24 +76,31 @@ void decode_with(const at::Tensor& rows_RD, const at::Tensor& row_TK, const at::
 }  // namespace
 
 void count_rows(const Placed& routes, const RowCounts& counts) {
-  int64_t experts = counts.table.size(0), cells = counts.table.size(1);
+  int64_t chunks = counts.table.size(0), experts = counts.table.size(1), cells = counts.table.size(2);
   int64_t tokens = routes.idx_TK.size(0), top_k = routes.idx_TK.size(1);
   expects(cells > 0 && tokens % cells == 0, "count_rows: the tokens are not equal blocks");
+  expects(static_cast<int64_t>(counts.rows_TK.size()) == chunks, "count_rows: one list of places per chunk");
   const int64_t *idx = in<int64_t>(routes.idx_TK), *slot = in<int64_t>(routes.slot_TK);
-  int64_t *table = out<int64_t>(counts.table), *row = out<int64_t>(counts.row_TK);
+  int64_t* table = out<int64_t>(counts.table);
   int64_t per_cell = std::max<int64_t>(1, tokens / cells * top_k);
   auto counted = [&](int64_t route) { return idx[route] >= 0 && slot[route] >= 0; };
+  auto chunk = [&](int64_t route) { return route % per_cell / top_k * chunks / (per_cell / top_k); };
   auto cell = [&](int64_t route) { return idx[route] * cells + route / per_cell; };
 
-  std::fill_n(table, experts * cells, 0);
+  std::fill_n(table, counts.table.numel(), 0);
   for (int64_t route = 0; route < tokens * top_k; ++route) {
     if (!counted(route)) continue;
     expects(idx[route] < experts, "count_rows: a route to an expert beyond the table");
-    ++table[cell(route)];
+    ++table[chunk(route) * experts * cells + cell(route)];
   }
-  std::vector<int64_t> next(experts * cells);
-  for (int64_t c = 0, sum = 0; c < experts * cells; sum += table[c++]) next[c] = sum;
-  for (int64_t route = 0; route < tokens * top_k; ++route) row[route] = counted(route) ? next[cell(route)]++ : -1;
+  for (int64_t h = 0; h < chunks; ++h) {
+    std::vector<int64_t> next(experts * cells);
+    const int64_t* of_chunk = table + h * experts * cells;
+    for (int64_t c = 0, sum = 0; c < experts * cells; sum += of_chunk[c++]) next[c] = sum;
+    int64_t* row = out<int64_t>(counts.rows_TK[h]);
+    for (int64_t route = 0; route < tokens * top_k; ++route)
+      row[route] = counted(route) && chunk(route) == h ? next[cell(route)]++ : -1;
+  }
 }
 
 void place_rows(const Placed& routes, const PaddedShape& shape, const at::Tensor& row_TK) {

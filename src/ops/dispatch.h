@@ -4,6 +4,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 namespace plait::ops {
 
 struct Placed {
@@ -11,12 +13,13 @@ struct Placed {
 };
 
 struct RowCounts {
-  at::Tensor table;   // int64 [experts, cells]: routes per cell
-  at::Tensor row_TK;  // int64
+  at::Tensor table;                 // int64 [chunks, experts, cells]: routes per cell
+  std::vector<at::Tensor> rows_TK;  // int64, one per chunk: places in the buffer of that chunk
 };
 
 // Rows as they come, without padding: the T tokens are `cells` equal blocks in order, and the rows are sorted by
-// (expert, cell, token, k). Experts and cells are the sizes of the table.
+// (expert, cell, token, k). A chunk is an equal run of each cell's tokens with a buffer of its own. Chunks, experts and
+// cells are the sizes of the table.
 void count_rows(const Placed& routes, const RowCounts& out);
 
 struct PaddedShape {

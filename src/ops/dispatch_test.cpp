@@ -17,16 +17,26 @@ Placed routes() {
 }
 
 at::Tensor rows_of_routes() {
-  RowCounts counts{.table = stale({3, 2}, at::kLong), .row_TK = stale({6, 2}, at::kLong)};
+  RowCounts counts{.table = stale({1, 3, 2}, at::kLong), .rows_TK = {stale({6, 2}, at::kLong)}};
   count_rows(routes(), counts);
-  return counts.row_TK;
+  return counts.rows_TK[0];
 }
 
 TEST(Dispatch, counts_the_routes_of_every_cell_and_sorts_them_by_expert_cell_and_token) {
-  RowCounts counts{.table = stale({3, 2}, at::kLong), .row_TK = stale({6, 2}, at::kLong)};
+  RowCounts counts{.table = stale({1, 3, 2}, at::kLong), .rows_TK = {stale({6, 2}, at::kLong)}};
   count_rows(routes(), counts);
   EXPECT_EQ(values(counts.table), (std::vector<int64_t>{2, 2, 0, 0, 2, 3}));
-  EXPECT_EQ(values(counts.row_TK), (std::vector<int64_t>{4, 0, 1, 5, -1, -1, 6, -1, 2, 7, 8, 3}));
+  EXPECT_EQ(values(counts.rows_TK[0]), (std::vector<int64_t>{4, 0, 1, 5, -1, -1, 6, -1, 2, 7, 8, 3}));
+}
+
+TEST(Dispatch, gives_each_chunk_of_a_cells_tokens_a_buffer_of_its_own) {
+  RowCounts counts{.table = stale({3, 3, 2}, at::kLong),
+                   .rows_TK = {stale({6, 2}, at::kLong), stale({6, 2}, at::kLong), stale({6, 2}, at::kLong)}};
+  count_rows(routes(), counts);
+  EXPECT_EQ(values(counts.table), (std::vector<int64_t>{1, 0, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 0, 1, 0, 0, 0, 1}));
+  EXPECT_EQ(values(counts.rows_TK[0]), (std::vector<int64_t>{1, 0, -1, -1, -1, -1, 2, -1, -1, -1, -1, -1}));
+  EXPECT_EQ(values(counts.rows_TK[1]), (std::vector<int64_t>{-1, -1, 0, 2, -1, -1, -1, -1, 1, 3, -1, -1}));
+  EXPECT_EQ(values(counts.rows_TK[2]), (std::vector<int64_t>{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0}));
 }
 
 TEST(Dispatch, places_padded_rows_at_their_slots) {
@@ -81,13 +91,13 @@ TEST(Dispatch, gives_the_same_bits_with_one_and_two_threads) {
   int64_t tokens = 300, width = 130;
   std::vector<int64_t> idx, slot(2 * tokens, 0);
   for (int64_t r = 0; r < 2 * tokens; ++r) idx.push_back(r * 7 % 5);
-  RowCounts counts{.table = stale({5, 1}, at::kLong), .row_TK = stale({tokens, 2}, at::kLong)};
+  RowCounts counts{.table = stale({1, 5, 1}, at::kLong), .rows_TK = {stale({tokens, 2}, at::kLong)}};
   count_rows({.idx_TK = integers({tokens, 2}, idx), .slot_TK = integers({tokens, 2}, slot)}, counts);
   at::Tensor x = random({tokens, width}, at::kFloat, 1), w = random({tokens, 2}, at::kFloat, 2), first;
   with_threads([&](int) {
     at::Tensor rows = stale({2 * tokens, width}, at::kFloat), y = stale({tokens, width}, at::kFloat);
-    encode_weighted(x, w, counts.row_TK, rows);
-    decode_weighted(rows, w, counts.row_TK, y);
+    encode_weighted(x, w, counts.rows_TK[0], rows);
+    decode_weighted(rows, w, counts.rows_TK[0], y);
     if (first.defined()) expect_same_bits(y, first);
     first = y;
   });
@@ -95,7 +105,7 @@ TEST(Dispatch, gives_the_same_bits_with_one_and_two_threads) {
 
 TEST(Dispatch, works_without_rows_and_without_tokens) {
   at::Tensor none = at::empty({0, 2}, at::kLong), x = at::empty({0, 4}), rows = at::empty({0, 4});
-  RowCounts counts{.table = stale({3, 2}, at::kLong), .row_TK = none};
+  RowCounts counts{.table = stale({1, 3, 2}, at::kLong), .rows_TK = {none}};
   count_rows({.idx_TK = none, .slot_TK = none}, counts);
   EXPECT_EQ(values(counts.table), std::vector<int64_t>(6, 0));
   encode(x, none, rows);

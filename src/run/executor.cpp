@@ -133,7 +133,8 @@ void Executor::perform(int index) {
   } catch (const ops::GateFault& e) {
     throw StepFault(fmt::format("%{}: {}", schedule_.names[step.out.front()], e.what()));
   } catch (const c10::Error& e) {
-    throw StepFault(fmt::format("step {} {} -> %{}: {}", index, schedule_.title(step), schedule_.names[step.out.front()], e.what_without_backtrace()));
+    throw StepFault(fmt::format("step {} {} -> %{}: {}", index, schedule_.title(step),
+                                schedule_.names[step.out.front()], e.what_without_backtrace()));
   } catch (const ContractError& e) {
     throw ContractError(fmt::format("step {} {} -> %{}: {}", index, schedule_.title(step),
                                     schedule_.names[step.out.front()], e.what()));

@@ -65,6 +65,21 @@ Kernel prepare(const Concat& op, const StepTypes& types) {
 
 namespace {
 
+// What a rank holds of copies is its own copy: only the factor is work.
+Kernel scaled_copy(double factor) {
+  return [factor](Call& call) {
+    if (factor == 1) return call.alias(0, 0, call.in(0));
+    ops::scale(call.in(0), factor, like(call, 0, 0));
+  };
+}
+
+}  // namespace
+
+Kernel prepare(const Dup& op, const StepTypes&) { return scaled_copy(op.scale); }
+Kernel prepare(const Pick& op, const StepTypes&) { return scaled_copy(op.scale); }
+
+namespace {
+
 Kernel reshape(const StepTypes& types) {
   return [shape = types.shape(*types.out[0])](Call& call) { call.alias(0, 0, call.in(0).view(shape)); };
 }

@@ -109,9 +109,10 @@ Kernel prepare(const BalanceGrad& op, const StepTypes&) {
 
 Kernel prepare(const Count& op, const StepTypes& types) {
   const std::vector<int64_t> shape = types.shape(*types.out[0]), places = types.shape(*types.out[1]);
-  return [shape, places, experts = op.routing.experts](Call& call) {
-    const at::Tensor table = call.make(0, shape, at::kLong);
-    ops::count_rows({call.in(0), call.in(1)}, {table.view({experts, -1}), call.make(1, places, at::kLong)});
+  return [shape, places, routing = op.routing](Call& call) {
+    ops::RowCounts counts{call.make(0, shape, at::kLong).view({routing.chunks, routing.experts, -1}), {}};
+    for (int64_t h = 0; h < routing.chunks; ++h) counts.rows_TK.push_back(call.make(h + 1, places, at::kLong));
+    ops::count_rows({call.in(0), call.in(1)}, counts);
   };
 }
 

@@ -8,6 +8,8 @@ Kernel prepare(const Add& op, const StepTypes& types);
 Kernel prepare(const Scale& op, const StepTypes& types);
 Kernel prepare(const Split& op, const StepTypes& types);
 Kernel prepare(const Concat& op, const StepTypes& types);
+Kernel prepare(const Dup& op, const StepTypes& types);
+Kernel prepare(const Pick& op, const StepTypes& types);
 Kernel prepare(const Unflatten& op, const StepTypes& types);
 Kernel prepare(const Flatten& op, const StepTypes& types);
 Kernel prepare(const Activate& op, const StepTypes& types);

@@ -105,6 +105,10 @@ class Backward {
     give(Concat{op.dim, op.id}, dy_, in());
   }
   void back(const Concat& op) { give(Split{op.dim, op.id, static_cast<int>(in().size())}, {dy_[0]}, in()); }
+  // A copy's cotangent is its share of the whole, so that parameters between dup and pick count each token once.
+  double copies(const std::vector<Atom>& atoms) const { return b_.mesh().count(atoms); }
+  void back(const Dup& op) { give(Pick{op.dim, op.atoms, op.scale * copies(op.atoms)}, {dy_[0]}, in()); }
+  void back(const Pick& op) { give(Dup{op.dim, op.atoms, op.scale / copies(op.atoms)}, {dy_[0]}, in()); }
   void back(const Unflatten& op) { give(Flatten{op.dim, op.major, op.minor}, {dy_[0]}, in()); }
   void back(const Flatten& op) {
     give(Unflatten{op.dim, op.major, op.minor, b_.type(in()[0]).find(op.minor)->size}, {dy_[0]}, in());

@@ -85,7 +85,7 @@ class Lowering {
     for (ValueId v : step.in) in.push_back(&all_types_[v]);
     if (const Encode* encode = as<Encode>(step.op)) {
       if (encode->routing.capacity) return {};
-      return {get(encode->routing.id, table_dims(s_.mesh, encode->routing, *in.back()))};
+      return {get(encode->routing.id, table_dims(s_.mesh, encode->routing, *in.back(), in.back()->chunk))};
     }
     const auto rows = std::find_if(in.begin(), in.end(), [](const Type* t) { return t->jagged_index() >= 0; });
     if (rows == in.end()) return {};
@@ -103,7 +103,8 @@ class Lowering {
     for (const Type& t : all_types_) {
       const int j = t.jagged_index();
       if (j < 0 || t.dims[j].table != id) continue;
-      if (std::find(layouts.begin(), layouts.end(), t.prefix()) == layouts.end()) layouts.push_back(t.prefix());
+      const std::vector<Dim> dims = whole(t.prefix());
+      if (std::find(layouts.begin(), layouts.end(), dims) == layouts.end()) layouts.push_back(dims);
     }
     const auto sharded = [](const std::vector<Dim>& dims) {
       size_t n = 0;
@@ -115,13 +116,37 @@ class Lowering {
     for (const auto& dims : layouts) get(id, dims);
   }
 
+  // The table of all chunks that a chunk's table is a part of.
+  static std::vector<Dim> whole(std::vector<Dim> dims) {
+    for (Dim& dim : dims) {
+      if (dim.stack.empty() || dim.stack.back().is_atom()) continue;
+      dim.size *= dim.stack.back().parts;
+      dim.stack.pop_back();
+    }
+    return dims;
+  }
+
+  ValueId find(const std::string& id, const std::vector<Dim>& dims) const {
+    for (ValueId v : have_)
+      if (types_[v].routing == id && types_[v].dims == dims) return v;
+    return -1;
+  }
+
   ValueId get(const std::string& id, const std::vector<Dim>& dims) {
+    if (const ValueId v = find(id, dims); v >= 0) return v;
+    if (whole(dims) == dims) return moved(id, dims);
+    const ValueId all = get(id, whole(dims));
+    const int parts = dims.front().stack.back().parts;
+    emit(Split{dims.front().name, dims.front().stack.back().split, parts}, all);
+    return find(id, dims);
+  }
+
+  // By the cheapest relayout of what is there.
+  ValueId moved(const std::string& id, const std::vector<Dim>& dims) {
     ValueId from = -1;
     Relayout best;
     for (ValueId v : have_) {
-      const Type& t = types_[v];
-      if (t.routing != id) continue;
-      if (t.dims == dims) return v;
+      if (types_[v].routing != id) continue;
       if (const auto way = relayout(v, dims);
           way && (from < 0 || std::pair(way->bytes, way->moves.size()) < std::pair(best.bytes, best.moves.size()))) {
         best = *way;
@@ -129,7 +154,7 @@ class Lowering {
       }
     }
     if (from < 0) throw TypeFault(fmt::format("no relayout gives the table of {} as {}", id, to_string(s_.mesh, dims)));
-    for (const Legs& legs : best.moves) from = emit(from, legs);
+    for (const Legs& legs : best.moves) from = emit(Move{legs}, from);
     return from;
   }
 
@@ -170,17 +195,20 @@ class Lowering {
     }
   }
 
-  // A move of a table right after what makes it: counts travel before the rows.
-  ValueId emit(ValueId v, const Legs& legs) {
+  // A step on a table right after what makes it: counts travel before the rows. Returns its first result.
+  ValueId emit(const Op& op, ValueId v) {
     size_t at = 0;
     for (size_t i = 0; i < out_.size(); ++i)
       if (std::find(out_[i].step.out.begin(), out_[i].step.out.end(), v) != out_[i].step.out.end()) at = i + 1;
-    const Type type = infer({s_.mesh, Move{legs}, {{s_.names[v], &types_[v]}}, "lower"}).front();
-    const ValueId made = s_.add_value(fmt::format("{}.{}", s_.names[v], tables_++));
-    types_.push_back(type);
-    out_.insert(out_.begin() + static_cast<long>(at), {Step{Move{legs}, {v}, {made}}, at ? out_[at - 1].source : 0});
-    have_.push_back(made);
-    return made;
+    Step step{op, {v}, {}};
+    for (Type& type : infer({s_.mesh, op, {{s_.names[v], &types_[v]}}, "lower"})) {
+      step.out.push_back(s_.add_value(fmt::format("{}.{}", s_.names[v], tables_++)));
+      types_.push_back(std::move(type));
+      have_.push_back(step.out.back());
+    }
+    const ValueId first = step.out.front();
+    out_.insert(out_.begin() + static_cast<long>(at), {std::move(step), at ? out_[at - 1].source : 0});
+    return first;
   }
 
   const Schedule& source_;

@@ -68,6 +68,28 @@ struct Concat {
   bool operator==(const Concat&) const = default;
 };
 
+// x, I over the atoms -> scale * x with dim repeated, each copy on its own rank of the atoms: copies of the same tokens
+// as distinct ones. Equality of the copies is trusted, not typed. The transpose is pick, with a factor for the number
+// of copies.
+struct Dup {
+  static constexpr const char* kName = "dup";
+  std::string dim;
+  std::vector<Atom> atoms;
+  double scale = 1;
+  static void fields(auto& self, auto&& f) { f("dim", self.dim), f("atoms", self.atoms), f("scale", self.scale); }
+  bool operator==(const Dup&) const = default;
+};
+
+// Back from dup: x, sharded over the atoms along dim -> scale * this rank's copy, as the one that all ranks hold.
+struct Pick {
+  static constexpr const char* kName = "pick";
+  std::string dim;
+  std::vector<Atom> atoms;
+  double scale = 1;
+  static void fields(auto& self, auto&& f) { f("dim", self.dim), f("atoms", self.atoms), f("scale", self.scale); }
+  bool operator==(const Pick&) const = default;
+};
+
 // x[T, ..] -> [B, S, ..] with T = B * S; the stack stays on the major dim.
 struct Unflatten {
   static constexpr const char* kName = "unflatten";
@@ -262,19 +284,20 @@ struct BalanceGrad {
 };
 
 // How routed tokens lie in a buffer. capacity 0: jagged, [E, g.., C] with one digit dim g per atom of the mesh (slow to
-// fast: the order of tokens) and a table of rows per cell. Otherwise padded: [E, g.., W, C] with a digit dim per atom
+// fast: the order of tokens) and a table of rows per cell; with chunks > 1 a digit h stands in front, the part of each
+// cell's tokens, so that a chunk is one run of the buffer. Otherwise padded: [E, g.., W, C] with a digit dim per atom
 // of the tokens' own stack, W gate groups of `group` tokens on each rank, C = capacity slots.
 struct Routing {
   std::string id;
-  int64_t experts = 1, top_k = 1, capacity = 0, group = 0;
+  int64_t experts = 1, top_k = 1, capacity = 0, group = 0, chunks = 1;
   static void fields(auto& self, auto&& f) {
     f("id", self.id), f("experts", self.experts), f("top_k", self.top_k), f("capacity", self.capacity),
-        f("group", self.group);
+        f("group", self.group), f("chunks", self.chunks);
   }
   bool operator==(const Routing&) const = default;
 };
 
-// (idx[T, K], slot[T, K]) -> (table [E, g..], places [T, K]) of a jagged routing
+// (idx[T, K], slot[T, K]) -> (table [h, E, g..], places [T, K] of each chunk) of a jagged routing
 struct Count {
   static constexpr const char* kName = "count";
   Routing routing;
@@ -357,10 +380,10 @@ struct Sgd {
 };
 
 using Op =
-    std::variant<Move, Einsum, Add, Scale, Split, Concat, Unflatten, Flatten, Activate, ActivateGrad, RmsNorm,
-                 RmsNormGrad, Rope, Attention, AttentionGrad, Embed, EmbedGrad, RowMax, ExpSumTarget, ExpSumTargetGrad,
-                 Nll, NllGrad, Route, RouteGrad, GateStats, GateStatsGrad, Load, Balance, BalanceGrad, Count, Arrange,
-                 Encode, Decode, Pair, Accumulate, SumSquares, ClipFactor, AdamW, Sgd>;
+    std::variant<Move, Einsum, Add, Scale, Split, Concat, Dup, Pick, Unflatten, Flatten, Activate, ActivateGrad,
+                 RmsNorm, RmsNormGrad, Rope, Attention, AttentionGrad, Embed, EmbedGrad, RowMax, ExpSumTarget,
+                 ExpSumTargetGrad, Nll, NllGrad, Route, RouteGrad, GateStats, GateStatsGrad, Load, Balance, BalanceGrad,
+                 Count, Arrange, Encode, Decode, Pair, Accumulate, SumSquares, ClipFactor, AdamW, Sgd>;
 
 template <class T>
 const T* as(const Op& op) {

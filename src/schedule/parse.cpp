@@ -183,6 +183,11 @@ struct FieldReader {
     b = text == "true";
   }
   void read(Dim& dim) { dim = TypeReader(mesh, line).dim(); }
+  void read(std::vector<Atom>& atoms) {
+    std::vector<std::string> names;
+    read(names);
+    for (const std::string& name : names) atoms.push_back(TypeReader(mesh, line).atom(name));
+  }
   void read(std::vector<std::string>& labels) {
     std::string all = line.word(" ", "labels");
     if (all == "-") return;

@@ -27,6 +27,11 @@ struct FieldPrinter {
     const std::string list = to_string(mesh, std::vector<Dim>{dim});
     return list.substr(1, list.size() - 2);
   }
+  std::string show(const std::vector<Atom>& atoms) {
+    std::string text;
+    for (Atom a : atoms) text += (text.empty() ? "" : ",") + mesh.name(a);
+    return text.empty() ? "-" : text;
+  }
   std::string show(const std::vector<std::string>& labels) {
     return labels.empty() ? "-" : fmt::format("{}", fmt::join(labels, ","));
   }

@@ -54,8 +54,11 @@ void refuse_partial(const StepTyping& step, size_t operand);  // a non-linear op
 void expect_operands(const StepTyping& step, size_t low, size_t high);
 void expect_same_dim(const StepTyping& step, const Operand& a, const Operand& b, const std::string& dim);
 
-// The dims of the buffer of a routing whose tokens have this type (places or idx), without what follows the rows.
-std::vector<Dim> row_dims(const StepTyping& step, const Routing& routing, const Type& tokens);
-std::vector<Dim> table_dims(const Mesh& mesh, const Routing& routing, const Type& tokens);
+// The dims of the buffer of a routing whose tokens have this type (places or idx), without what follows the rows; of
+// one chunk, where the routing has several.
+std::vector<Dim> row_dims(const StepTyping& step, const Routing& routing, const Type& places);
+// Its table: of all chunks (kWhole), or of one.
+constexpr int kWhole = -1;
+std::vector<Dim> table_dims(const Mesh& mesh, const Routing& routing, const Type& tokens, int chunk);
 
 }  // namespace plait

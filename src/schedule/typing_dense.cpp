@@ -145,6 +145,38 @@ std::vector<Type> infer_op(const StepTyping& step, const Concat& op) {
   return {first};
 }
 
+std::vector<Type> infer_op(const StepTyping& step, const Dup& op) {
+  expect_operands(step, 1, 1);
+  Type t = step.type(0);
+  if (!t.has(op.dim)) step.fault(0, fmt::format("has no dim {}", op.dim));
+  for (Atom atom : op.atoms) {
+    if (t.place(atom).hold != Hold::I)
+      step.fault(0, atom,
+                 fmt::format("is {}: only what all ranks hold, I, can be taken as copies", to_string(t.place(atom))));
+    Dim& dim = *t.find(op.dim);
+    dim.size *= step.mesh.size(atom);
+    dim.stack.push_back({.atom = atom});
+    t.holds[atom] = Hold::S;
+  }
+  return {t};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const Pick& op) {
+  expect_operands(step, 1, 1);
+  Type t = step.type(0);
+  for (auto atom = op.atoms.rbegin(); atom != op.atoms.rend(); ++atom) {
+    Dim* dim = t.find(op.dim);
+    if (!dim || dim->stack.empty() || dim->stack.back().atom != *atom)
+      step.fault(0, *atom,
+                 fmt::format("is {}: pick needs S({}) with this axis innermost: slice it first",
+                             to_string(t.place(*atom)), op.dim));
+    dim->size /= step.mesh.size(*atom);
+    dim->stack.pop_back();
+    t.holds[*atom] = Hold::I;
+  }
+  return {t};
+}
+
 std::vector<Type> infer_op(const StepTyping& step, const Unflatten& op) {
   Type t = step.type(0);
   auto it = std::find_if(t.dims.begin(), t.dims.end(), [&](const Dim& d) { return d.name == op.dim; });

@@ -117,9 +117,13 @@ std::vector<Type> infer_op(const StepTyping& step, const BalanceGrad&) {
   return {like(step.type(3), step.type(0).dims, held), like(step.type(3), {}, held)};
 }
 
-std::vector<Dim> table_dims(const Mesh& mesh, const Routing& routing, const Type& tokens) {
+std::vector<Dim> table_dims(const Mesh& mesh, const Routing& routing, const Type& tokens, int chunk) {
   const Dim& t = *tokens.find("T");
-  std::vector<Dim> dims = {{"E", routing.experts}};
+  std::vector<Dim> dims;
+  const int parts = static_cast<int>(routing.chunks);
+  if (parts > 1 && chunk == kWhole) dims.push_back({"h", parts});
+  if (parts > 1 && chunk != kWhole) dims.push_back({"h", 1, {{.split = routing.id, .part = chunk, .parts = parts}}});
+  dims.push_back({"E", routing.experts});
   for (Atom atom : mesh.atoms()) {
     dims.push_back({group_dim(atom), mesh.size(atom)});
     if (t.holds(atom)) dims.back().stack = {{.atom = atom}};
@@ -131,8 +135,8 @@ std::vector<Dim> row_dims(const StepTyping& step, const Routing& routing, const 
   const Dim* t = tokens.find("T");
   if (!t) step.fault(0, "has no token dim T");
   if (!routing.capacity) {
-    std::vector<Dim> dims = table_dims(step.mesh, routing, tokens);
-    const int64_t cells = routing.experts * step.mesh.ranks();
+    std::vector<Dim> dims = table_dims(step.mesh, routing, tokens, tokens.chunk);
+    const int64_t cells = routing.experts * step.mesh.ranks() * routing.chunks;
     dims.push_back({"C", (t->size * routing.top_k + cells - 1) / cells, {}, routing.id});
     return dims;
   }
@@ -149,7 +153,11 @@ std::vector<Dim> row_dims(const StepTyping& step, const Routing& routing, const 
 
 namespace {
 
-Type places(const Type& idx, const Routing& routing) { return integer(idx, Role::places, routing.id); }
+Type places(const Type& idx, const Routing& routing, int chunk) {
+  Type t = integer(idx, Role::places, routing.id);
+  t.chunk = chunk;
+  return t;
+}
 
 void expect_routes(const StepTyping& step, const Routing& routing) {
   expect_operands(step, 2, 2);
@@ -204,7 +212,7 @@ void expect_rows(const StepTyping& step, size_t operand, const std::vector<Dim>&
 
 void expect_table_of(const StepTyping& step, size_t operand, const Routing& routing) {
   const Type& table = step.type(operand);
-  const std::vector<Dim> want = table_dims(step.mesh, routing, step.type(operand - 1));
+  const std::vector<Dim> want = table_dims(step.mesh, routing, step.type(operand - 1), step.type(operand - 1).chunk);
   if (table.role != Role::table || table.routing != routing.id || table.dims != want)
     step.fault(operand, fmt::format("is {}, needed is the table of {} as {}", to_string(step.mesh, table), routing.id,
                                     to_string(step.mesh, want)));
@@ -226,16 +234,18 @@ std::vector<Type> infer_op(const StepTyping& step, const Count& op) {
   expect_routes(step, op.routing);
   expect_token_order(step);
   Type table = integer(step.type(0), Role::table, op.routing.id);
-  table.dims = table_dims(step.mesh, op.routing, step.type(0));
+  table.dims = table_dims(step.mesh, op.routing, step.type(0), kWhole);
   for (Hold& hold : table.holds)
     if (hold != Hold::S) hold = Hold::I;
-  return {table, places(step.type(0), op.routing)};
+  std::vector<Type> out = {table};
+  for (int i = 0; i < op.routing.chunks; ++i) out.push_back(places(step.type(0), op.routing, i));
+  return out;
 }
 
 std::vector<Type> infer_op(const StepTyping& step, const Arrange& op) {
   expect_routes(step, op.routing);
   row_dims(step, op.routing, step.type(0));
-  return {places(step.type(0), op.routing)};
+  return {places(step.type(0), op.routing, 0)};
 }
 
 std::vector<Type> infer_op(const StepTyping& step, const Encode& op) {

@@ -10,6 +10,8 @@ std::vector<Type> infer_op(const StepTyping& step, const Add& op);
 std::vector<Type> infer_op(const StepTyping& step, const Scale& op);
 std::vector<Type> infer_op(const StepTyping& step, const Split& op);
 std::vector<Type> infer_op(const StepTyping& step, const Concat& op);
+std::vector<Type> infer_op(const StepTyping& step, const Dup& op);
+std::vector<Type> infer_op(const StepTyping& step, const Pick& op);
 std::vector<Type> infer_op(const StepTyping& step, const Unflatten& op);
 std::vector<Type> infer_op(const StepTyping& step, const Flatten& op);
 std::vector<Type> infer_op(const StepTyping& step, const Activate& op);

@@ -26,6 +26,10 @@ RunShape one_rank(const RunShape& shape) {
   RunShape one = shape;
   one.mesh = Mesh();
   one.sizes.family = Family::ted;
+  one.sizes.chunks = 1;
+  if (shape.sizes.family == Family::parm)
+    one.sizes.group = one.sizes.capacity = 0;  // its groups count copies; it drops nothing
+  if (!one.sizes.capacity) one.sizes.drop = Drop::none;
   return one;
 }
 

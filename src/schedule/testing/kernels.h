@@ -22,6 +22,8 @@ void compute(const Call& c, const Add& op);
 void compute(const Call& c, const Scale& op);
 void compute(const Call& c, const Split& op);
 void compute(const Call& c, const Concat& op);
+void compute(const Call& c, const Dup& op);
+void compute(const Call& c, const Pick& op);
 void compute(const Call& c, const Unflatten& op);
 void compute(const Call& c, const Flatten& op);
 void compute(const Call& c, const Activate& op);

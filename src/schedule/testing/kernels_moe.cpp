@@ -158,18 +158,22 @@ void compute(const Call& c, const BalanceGrad& op) {
 }
 
 void compute(const Call& c, const Count& op) {
-  const int64_t k = op.routing.top_k, tokens = c.x(0).size() / k;
-  const int64_t cells = c.y(0).size() / op.routing.experts, block = std::max<int64_t>(tokens / cells, 1);
+  const int64_t k = op.routing.top_k, tokens = c.x(0).size() / k, experts = op.routing.experts,
+                chunks = op.routing.chunks;
+  const int64_t cells = c.y(0).size() / experts / chunks, block = std::max<int64_t>(tokens / cells, 1);
   expects(tokens % cells == 0, "the cells of a rank are equal blocks of its tokens");
-  std::fill(c.y(1).data.begin(), c.y(1).data.end(), -1.0);
-  double row = 0;
-  for (int64_t e = 0; e < op.routing.experts; ++e)
-    for (int64_t cell = 0; cell < cells; ++cell)
-      for (int64_t route = cell * block * k; route < (cell + 1) * block * k && route < c.x(0).size(); ++route) {
-        if (c.x(1)[route] < 0 || c.x(0)[route] != static_cast<double>(e)) continue;
-        c.y(0)[e * cells + cell] += 1;
-        c.y(1)[route] = row++;
-      }
+  for (int64_t h = 0; h < chunks; ++h) {
+    std::fill(c.y(h + 1).data.begin(), c.y(h + 1).data.end(), -1.0);
+    double row = 0;
+    for (int64_t e = 0; e < experts; ++e)
+      for (int64_t cell = 0; cell < cells; ++cell)
+        for (int64_t route = cell * block * k; route < (cell + 1) * block * k && route < c.x(0).size(); ++route) {
+          if (c.x(1)[route] < 0 || c.x(0)[route] != static_cast<double>(e) || route / k % block * chunks / block != h)
+            continue;
+          c.y(0)[(h * experts + e) * cells + cell] += 1;
+          c.y(h + 1)[route] = row++;
+        }
+  }
 }
 
 void compute(const Call& c, const Arrange& op) {

@@ -1,0 +1,24 @@
+// A whole training step beside its matrix products alone, in one run and in turns, and where the step's time goes.
+#pragma once
+#include "train/trainer.h"
+
+namespace plait {
+
+struct KindTime {
+  std::string kind;  // "einsum, experts", "attention", "gather"
+  int64_t steps = 0;
+  double ms = 0;  // in the fastest step, a rank's mean
+};
+
+struct StepBench {
+  double step_ms = 0, products_ms = 0;  // the fastest of the repeats
+  double step_median_ms = 0, products_median_ms = 0;
+  double product_flops = 0;     // of all ranks
+  double own_share = 0;         // of those flops, done by this program's kernels rather than ATen's
+  std::vector<KindTime> kinds;  // longest first
+};
+
+// Every rank of the config runs both; random tokens. REQUIRES repeats >= 1.
+StepBench bench_step(const Config& config, int64_t repeats);
+
+}  // namespace plait
