@@ -21,7 +21,8 @@ struct Leg {
 };
 using Legs = std::vector<Leg>;
 
-// (x..) -> (y..): the identity on the global array; several values with the same legs travel in one message.
+// (x..) -> (y..): the identity on the global array. Several values with the same legs are one step; leave and sum carry
+// them in one message. REQUIRES rows to travel alone.
 // Lowered over rows: (x, table as x is held, table as y is held) -> y.
 struct Move {
   static constexpr const char* kName = "move";
@@ -45,6 +46,7 @@ struct Add {
   bool operator==(const Add&) const = default;
 };
 
+// x -> factor * x
 struct Scale {
   static constexpr const char* kName = "scale";
   double factor = 1;
@@ -61,6 +63,7 @@ struct Split {
   bool operator==(const Split&) const = default;
 };
 
+// (the chunks of a split, in order..) -> x
 struct Concat {
   static constexpr const char* kName = "concat";
   std::string dim, id;
@@ -101,6 +104,7 @@ struct Unflatten {
   bool operator==(const Unflatten&) const = default;
 };
 
+// x[B, S, ..] -> [T, ..], back from unflatten.
 struct Flatten {
   static constexpr const char* kName = "flatten";
   std::string dim, major, minor;
@@ -393,7 +397,6 @@ const T* as(const Op& op) {
 std::string_view name(const Op& op);
 
 // ---- moves
-// -----------------------------------------------------------------------------------------------------------
 
 enum class MoveKind { enter, leave, gather, scatter, slice, join, exchange, sum, part, pad };
 enum class Collective { none, all_reduce, all_gather, reduce_scatter, all_to_all };
