@@ -110,9 +110,9 @@ function(plait_program name room)
   plait_precompiled(${name} torch)
 endfunction()
 
-# tests/*_test.cpp: what no single room can promise.
+# tests/*_test.cpp, and what they share: what no single room can promise.
 function(plait_tests_across_rooms)
-  file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*_test.cpp)
+  file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*.cpp)
   if(tests)
     plait_test(across_test torch ${tests})
   endif()
