@@ -1,10 +1,11 @@
 // The documents show schedules, faults and lines of `plait show`: all of them are what the program says today.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
-#include <sstream>
+#include <string>
+#include <vector>
 
 #include "base/text.h"
 #include "layers/step.h"
