@@ -66,8 +66,8 @@ at::Tensor view_as(const at::Tensor& x, Shape shape, int64_t batch, int64_t rows
   return x.view(shape);
 }
 
-std::vector<int64_t> expert_rows(const at::Tensor& table) {
-  const int64_t experts = table.size(0), cells = experts ? table.numel() / experts : 0;
+std::vector<int64_t> expert_rows(const at::Tensor& table, int64_t experts) {
+  const int64_t cells = table.numel() / experts;
   const int64_t* counts = table.const_data_ptr<int64_t>();
   std::vector<int64_t> rows(experts, 0);
   for (int64_t i = 0; i < experts * cells; ++i) rows[i / cells] += counts[i];
@@ -83,7 +83,7 @@ at::Tensor make(Call& call, Shape shape, int64_t rows) {
 
 Kernel grouped(const ProductView& p) {
   return [p](Call& call) {
-    const std::vector<int64_t> rows = expert_rows(call.in(2));
+    const std::vector<int64_t> rows = expert_rows(call.in(2), p.batch);
     const bool sums = p.layout == Layout::tn;
     const int64_t total = call.in(p.a).size(0);
     const at::Tensor out = make(call, p.out, total);

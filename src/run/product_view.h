@@ -15,8 +15,8 @@ struct ProductView {
 
 ProductView product_view(const Einsum& op, const StepTypes& types);
 
-// Rows of each local expert from a table [e, cells..].
-std::vector<int64_t> expert_rows(const at::Tensor& table);
+// Rows of each local expert from a table [e, cells..], of one chunk where there are several.
+std::vector<int64_t> expert_rows(const at::Tensor& table, int64_t experts);
 
 // x seen as `shape`, -1 replaced by the rows, with `batch` in front unless it is 0.
 at::Tensor view_as(const at::Tensor& x, std::vector<int64_t> shape, int64_t batch, int64_t rows);

@@ -31,9 +31,16 @@ std::optional<Contraction> ordered(const Labels& a, const Labels& b, const Label
   return c;
 }
 
+// The digit of a chunk of rows has one value in a product: it never matters where it stands.
+Labels without_chunk(Labels labels) {
+  std::erase(labels, "h");
+  return labels;
+}
+
 }  // namespace
 
-std::optional<Contraction> contraction(const Labels& a, const Labels& b, const Labels& out) {
+std::optional<Contraction> contraction(const Labels& with_a, const Labels& with_b, const Labels& with_out) {
+  const Labels a = without_chunk(with_a), b = without_chunk(with_b), out = without_chunk(with_out);
   if (auto c = ordered(a, b, out)) return c;
   auto c = ordered(b, a, out);
   if (c) c->swapped = true;

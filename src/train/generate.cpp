@@ -30,6 +30,7 @@ class Speaker {
         parameters_[s.names[leaf.value]] = part_of(checkpoint.read(s.names[leaf.value]), leaf.type, where);
   }
 
+  int64_t vocabulary() const { return sizes_.vocab; }
   int64_t window() const { return config_.train.seq_length; }
 
   // Logits of the token after the last of `text` (at most `window` tokens).
@@ -45,7 +46,7 @@ class Speaker {
     forward.run([&](const std::string& leaf, int) { return leaf == "ids" ? ids : mask; });
     const at::Tensor row = forward.value(forward.schedule().outputs[0])[size - 1].to(at::kDouble).contiguous();
     const double* logits = row.const_data_ptr<double>();
-    return {logits, logits + row.numel()};
+    return {logits, logits + std::min<int64_t>(row.numel(), 256)};  // tokens are bytes
   }
 
  private:
@@ -53,6 +54,7 @@ class Speaker {
   ModelSizes sizes() const {
     Config c = config_;
     c.mesh = {.tp = 1, .ep = 1, .esp = 1, .dp = 1, .threads = 1};
+    c.schedule = {.moe = "ted"};
     c.moe.capacity.reset();
     return model_sizes(c);
   }
@@ -91,7 +93,11 @@ std::string generate(const std::string& checkpoint, const GenerateOptions& optio
   const auto latest = find_latest(checkpoint);
   Speaker speaker{Checkpoint(latest ? *latest : checkpoint)};
   if (options.prompt.empty()) input_error("the prompt is empty: give at least one character to go on from");
+  for (unsigned char byte : options.prompt)
+    if (byte >= speaker.vocabulary())
+      input_error("the prompt has a byte {}, but the model knows only those below {}", byte, speaker.vocabulary());
   std::string text = options.prompt;
+  if (options.piece) options.piece(text);
   const uint64_t key = random_key(options.seed, "generate");
   for (int64_t i = 0; i < options.tokens; ++i) {
     const size_t from =

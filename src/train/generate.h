@@ -11,7 +11,7 @@ struct GenerateOptions {
   int64_t tokens = 200;      // to add
   double temperature = 0.8;  // 0: the most probable token
   uint64_t seed = 1;
-  std::function<void(const std::string& piece)> piece = {};  // each token as it is made
+  std::function<void(const std::string& piece)> piece = {};  // the prompt, then each token as it is made
 };
 
 // `checkpoint`: a checkpoint's folder, or a run's folder (its latest). Returns prompt and continuation. InputError for

@@ -3,6 +3,7 @@
 #include <ATen/ops/full.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -101,6 +102,7 @@ class Walk {
     StepReport r{.step = step + 1, .steps = config_.train.steps, .lr = rate_.at(step)};
     try {
       r.result = trainer_.step(step, r.lr);
+      expects_finite(r.result);
     } catch (const StepFault& e) {
       throw StepFault(fmt::format("training step {}: {}", step + 1, e.what()));
     }
@@ -116,6 +118,15 @@ class Walk {
                      static_cast<double>(config_.train.steps - step - 1);
     tell(r);
     if (config_.train.save_every > 0 && (step + 1) % config_.train.save_every == 0) save();
+  }
+
+  // Loss and norm are the same on all ranks, so all end here together, and nothing is saved after it.
+  static void expects_finite(const StepResult& r) {
+    if (std::isfinite(r.nll) && std::isfinite(r.aux) && std::isfinite(r.grad_norm)) return;
+    throw StepFault(
+        fmt::format("loss {}, auxiliary loss {}, gradient norm {}: not finite. The last checkpoint is as it was; "
+                    "resume with a lower optim.lr, or see where it begins with `plait verify CONFIG --locate`",
+                    r.nll, r.aux, r.grad_norm));
   }
 
   void tell(const StepReport& r) {
@@ -162,13 +173,21 @@ class Walk {
   RunReport report_;
 };
 
+void make_folder(const std::string& path) {
+  std::error_code failure;
+  std::filesystem::create_directories(path, failure);
+  if (failure) input_error("log.dir: cannot make the folder '{}': {}", path, failure.message());
+}
+
 }  // namespace
 
 at::ScalarType dtype_of(const Config& config) { return config.train.dtype == "float64" ? at::kDouble : at::kFloat; }
 
 data::CorpusSource corpus_source(const Config& config) {
-  return {
-      .paths = config.data.path, .validation_fraction = config.data.validation, .seq_length = config.train.seq_length};
+  return {.paths = config.data.path,
+          .validation_fraction = config.data.validation,
+          .seq_length = config.train.seq_length,
+          .vocab_size = config.model.vocab_size};
 }
 
 wire::LocalOptions local_options(const Config& config) {
@@ -181,7 +200,7 @@ wire::LocalOptions local_options(const Config& config) {
 
 RunReport train(const Config& config, const data::Corpus& corpus, const RunObserver& observer,
                 const std::atomic<bool>& stop) {
-  std::filesystem::create_directories(config.log.dir);
+  make_folder(config.log.dir);
   RunReport report;
   wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
     Walk walk(config, corpus, observer, {rank, &world, dtype_of(config)});
