@@ -143,7 +143,7 @@ at::Tensor StepProducts::memory(at::IntArrayRef shape, const char* place) {
 void StepProducts::add_product(const Step& step, const StepTypes& types, const Executor& executor) {
   const ProductView p = product_view(*as<Einsum>(step.op), types);
   Operands o{.layout = p.layout};
-  if (step.in.size() == 3) o.rows = expert_rows(executor.value(step.in[2]), p.batch);
+  if (step.in.size() == 3) o.rows = expert_rows(executor.value(step.in[2]));
   const int64_t rows = std::accumulate(o.rows.begin(), o.rows.end(), int64_t{0});
   const bool grouped = !o.rows.empty(), sums = p.layout == Layout::tn;
   const auto matrix = [&](std::vector<int64_t> shape, int64_t batch, const char* place) {

@@ -1,7 +1,10 @@
 #include "train/bench_step.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <map>
 #include <mutex>
 
@@ -17,6 +20,13 @@ constexpr int kWarmUp = 2, kTries = 3;
 
 using Clock = std::chrono::steady_clock;
 double ms(Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
+
+// Processor time of the calling thread.
+double cpu_ms() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return 1e3 * static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_nsec);
+}
 
 data::Corpus random_corpus(const Config& config) {
   const auto ids = static_cast<uint64_t>(std::min<int64_t>(256, config.model.vocab_size));
@@ -36,10 +46,20 @@ std::string kind_of(const Schedule& s, const Step& step) {
 // Time by step of the schedule, over one training step.
 class Profile {
  public:
-  explicit Profile(const Schedule& schedule) : schedule_(schedule), ms_(schedule.steps.size()) {}
+  explicit Profile(const Schedule& schedule) : schedule_(schedule), ms_(schedule.steps.size()), cpu_(ms_) {}
 
-  void clear() { std::fill(ms_.begin(), ms_.end(), 0); }
-  void add(const Span& span) { ms_[span.step] += ms(span.end - span.begin); }
+  void start() {
+    std::fill(ms_.begin(), ms_.end(), 0);
+    std::fill(cpu_.begin(), cpu_.end(), 0);
+    last_cpu_ = cpu_ms();
+  }
+
+  void add(const Span& span) {
+    ms_[span.step] += ms(span.end - span.begin);
+    const double now = cpu_ms();
+    cpu_[span.step] += now - last_cpu_;
+    last_cpu_ = now;
+  }
 
   std::map<std::string, KindTime> by_kind() const {
     std::map<std::string, KindTime> kinds;
@@ -49,13 +69,15 @@ class Profile {
       time.kind = kind;
       ++time.steps;
       time.ms += ms_[i];
+      time.cpu_ms += cpu_[i];
     }
     return kinds;
   }
 
  private:
   const Schedule& schedule_;
-  std::vector<double> ms_;
+  std::vector<double> ms_, cpu_;  // by step
+  double last_cpu_ = 0;
 };
 
 // What the ranks find out together.
@@ -65,6 +87,27 @@ struct Shared {
   std::map<std::string, KindTime> kinds;
 };
 
+struct Timing {
+  double ms, cpu;
+};
+
+// The repeats of one thing.
+struct Timings {
+  std::vector<double> ms;
+  double cpu = std::numeric_limits<double>::infinity();  // the least
+
+  void add(Timing t) {
+    ms.push_back(t.ms);
+    cpu = std::min(cpu, t.cpu);
+  }
+  double least() const { return *std::min_element(ms.begin(), ms.end()); }
+  double median() const {
+    std::vector<double> sorted = ms;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[sorted.size() / 2];
+  }
+};
+
 class BenchRank {
  public:
   BenchRank(const Config& config, const data::Corpus& corpus, RankContext context)
@@ -72,7 +115,7 @@ class BenchRank {
         world_(context.world->group(context.rank, everyone(context.world->size()))),
         profile_(trainer_.executor().schedule()),
         lr_(config.optim.lr) {
-    for (int i = 0; i < kWarmUp; ++i) trainer_.step(step_++, lr_);
+    for (int i = 0; i < kWarmUp; ++i) trainer_.step(next_step_++, lr_);
     trainer_.observe([this](const Span& span) { profile_.add(span); });
     products_.emplace(trainer_.executor(), context);
     products_->choose(kTries);
@@ -80,10 +123,10 @@ class BenchRank {
 
   void run(int64_t repeats) {
     for (int64_t i = 0; i < repeats; ++i) {
-      profile_.clear();
-      step_ms_.push_back(together([this] { trainer_.step(step_++, lr_); }));
-      if (step_ms_.back() == *std::min_element(step_ms_.begin(), step_ms_.end())) kinds_ = profile_.by_kind();
-      products_ms_.push_back(together([this] { products_->run(); }));
+      profile_.start();
+      step_.add(together([this] { trainer_.step(next_step_++, lr_); }));
+      if (step_.ms.back() == step_.least()) kinds_ = profile_.by_kind();
+      products_time_.add(together([this] { products_->run(); }));
     }
   }
 
@@ -94,15 +137,16 @@ class BenchRank {
     shared.bench.own_share += products_->of_own() / ranks;
     for (const auto& [kind, time] : kinds_) {
       KindTime& sum = shared.kinds[kind];
-      sum = {kind, time.steps, sum.ms + time.ms / ranks};
+      sum = {kind, time.steps, sum.ms + time.ms / ranks, sum.cpu_ms + time.cpu_ms / ranks};
     }
     if (world_->rank() != 0) return;
-    std::sort(step_ms_.begin(), step_ms_.end());
-    std::sort(products_ms_.begin(), products_ms_.end());
-    shared.bench.step_ms = step_ms_.front();
-    shared.bench.products_ms = products_ms_.front();
-    shared.bench.step_median_ms = step_ms_[step_ms_.size() / 2];
-    shared.bench.products_median_ms = products_ms_[products_ms_.size() / 2];
+    StepBench& b = shared.bench;
+    b.step_ms = step_.least();
+    b.step_median_ms = step_.median();
+    b.step_cpu_ms = step_.cpu;
+    b.products_ms = products_time_.least();
+    b.products_median_ms = products_time_.median();
+    b.products_cpu_ms = products_time_.cpu;
   }
 
  private:
@@ -117,13 +161,14 @@ class BenchRank {
     return product_tables(build_step(shape.mesh, shape.sizes, shape.optimizer, shape.num_micro).schedule);
   }
 
-  // Milliseconds from when all ranks begin until all have ended.
-  double together(const std::function<void()>& work) {
+  // From when all ranks begin until all have ended.
+  Timing together(const std::function<void()>& work) {
     world_->barrier();
     const auto begin = Clock::now();
+    const double cpu = cpu_ms();
     work();
     world_->barrier();
-    return ms(Clock::now() - begin);
+    return {ms(Clock::now() - begin), cpu_ms() - cpu};
   }
 
   Trainer trainer_;
@@ -131,8 +176,8 @@ class BenchRank {
   Profile profile_;
   std::optional<StepProducts> products_;
   double lr_;
-  int64_t step_ = 0;
-  std::vector<double> step_ms_, products_ms_;
+  int64_t next_step_ = 0;
+  Timings step_, products_time_;
   std::map<std::string, KindTime> kinds_;
 };
 

@@ -7,15 +7,17 @@ namespace plait {
 struct KindTime {
   std::string kind;  // "einsum, experts", "attention", "gather"
   int64_t steps = 0;
-  double ms = 0;  // in the fastest step, a rank's mean
+  double ms = 0;      // in the fastest step, a rank's mean
+  double cpu_ms = 0;  // of that, what a rank's own thread computed: the rest it waited, or was not let run
 };
 
 struct StepBench {
   double step_ms = 0, products_ms = 0;  // the fastest of the repeats
   double step_median_ms = 0, products_median_ms = 0;
-  double product_flops = 0;     // of all ranks
-  double own_share = 0;         // of those flops, done by this program's kernels rather than ATen's
-  std::vector<KindTime> kinds;  // longest first
+  double step_cpu_ms = 0, products_cpu_ms = 0;  // least processor time of rank 0's own thread
+  double product_flops = 0;                     // of all ranks
+  double own_share = 0;                         // of those flops, done by this program's kernels rather than ATen's
+  std::vector<KindTime> kinds;                  // longest first
 };
 
 // Every rank of the config runs both; random tokens. REQUIRES repeats >= 1.
