@@ -27,8 +27,6 @@ Layout layout(const Contraction& c) {
   return c.a_transposed ? Layout::tn : c.b_transposed ? Layout::nt : Layout::nn;
 }
 
-Shape pair(int64_t x, int64_t y, bool swapped) { return swapped ? Shape{y, x} : Shape{x, y}; }
-
 // [R, ..] for rows, else the local shape.
 Shape shape_of(const StepTypes& t, const Type& type) {
   const int j = type.jagged_index();
@@ -51,8 +49,8 @@ ProductView product_view(const Einsum& op, const StepTypes& t) {
   }
   const int64_t rows = extent(t, *a, c.row), columns = extent(t, *b, c.column), sum = extent(t, *a, c.sum);
   p.batch = extent(t, *a, c.batch);
-  p.view_a = pair(rows, sum, c.a_transposed);
-  p.view_b = pair(sum, columns, c.b_transposed);
+  p.view_a = c.a_transposed ? Shape{sum, rows} : Shape{rows, sum};
+  p.view_b = c.b_transposed ? Shape{columns, sum} : Shape{sum, columns};
   p.view_out = {rows, columns};
   p.out = shape_of(t, *t.out[0]);
   return p;
