@@ -143,18 +143,19 @@ at::Tensor StepProducts::memory(at::IntArrayRef shape, const char* place) {
 void StepProducts::add_product(const Step& step, const StepTypes& types, const Executor& executor) {
   const ProductView p = product_view(*as<Einsum>(step.op), types);
   Operands o{.layout = p.layout};
-  if (step.in.size() == 3) o.rows = expert_rows(executor.value(step.in[2]));
+  if (step.in.size() == 3) o.rows = expert_rows(executor.value(step.in[2]), p.batch);
   const int64_t rows = std::accumulate(o.rows.begin(), o.rows.end(), int64_t{0});
   const bool grouped = !o.rows.empty(), sums = p.layout == Layout::tn;
   const auto matrix = [&](std::vector<int64_t> shape, int64_t batch, const char* place) {
     for (int64_t& n : shape)
       if (n < 0) n = rows;
-    if (batch > 1) shape.insert(shape.begin(), batch);
+    if (batch > 0) shape.insert(shape.begin(), batch);
     return memory(shape, place);
   };
-  o.a = matrix(p.view_a, grouped ? 1 : p.batch, "a");
-  o.b = matrix(p.view_b, grouped && sums ? 1 : p.batch, "b");
-  o.out = matrix(p.view_out, grouped && !sums ? 1 : p.batch, "out");
+  const int64_t batch = grouped || p.batch > 1 ? p.batch : 0;
+  o.a = matrix(p.view_a, grouped ? 0 : batch, "a");
+  o.b = matrix(p.view_b, grouped && sums ? 0 : batch, "b");
+  o.out = matrix(p.view_out, grouped && !sums ? 0 : batch, "out");
   products_.push_back({flops_of(o), times_, [o] { with_own(o); }, [o] { with_aten(o); }});
 }
 
