@@ -22,6 +22,7 @@ Block::~Block() { owner_->give_back(std::move(bytes_)); }
 
 BlockPtr Buffers::take(int64_t bytes) {
   const int64_t size = rounded(bytes);
+  const std::lock_guard lock(mutex_);
   at::Tensor memory;
   if (auto it = free_.lower_bound(size); it != free_.end() && it->first <= 2 * size) {
     memory = std::move(it->second);
@@ -36,6 +37,7 @@ BlockPtr Buffers::take(int64_t bytes) {
 }
 
 void Buffers::give_back(at::Tensor bytes) {
+  const std::lock_guard lock(mutex_);
   in_use_ -= bytes.numel();
   const int64_t size = bytes.numel();
   free_.emplace(size, std::move(bytes));

@@ -1,10 +1,11 @@
 // Memory of one rank that is handed out, given back and handed out again: fresh memory costs a page fault every 4 KiB,
-// reused memory nothing. Not shared between threads.
+// reused memory nothing. Shared by the lanes of a rank.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include <map>
 #include <memory>
+#include <mutex>
 
 namespace plait {
 
@@ -30,14 +31,20 @@ class Buffers : public std::enable_shared_from_this<Buffers> {
   // At least `bytes`, aligned to 64; contents are whatever was there.
   BlockPtr take(int64_t bytes);
 
-  int64_t reserved() const { return reserved_; }  // bytes ever taken from the system
-  int64_t in_use() const { return in_use_; }
-  int64_t peak() const { return peak_; }  // greatest in_use
+  int64_t reserved() const { return locked(reserved_); }  // bytes ever taken from the system
+  int64_t in_use() const { return locked(in_use_); }
+  int64_t peak() const { return locked(peak_); }  // greatest in_use
 
  private:
   friend class Block;
   void give_back(at::Tensor bytes);
 
+  int64_t locked(const int64_t& bytes) const {
+    const std::lock_guard lock(mutex_);
+    return bytes;
+  }
+
+  mutable std::mutex mutex_;
   std::multimap<int64_t, at::Tensor> free_;
   int64_t reserved_ = 0, in_use_ = 0, peak_ = 0;
 };

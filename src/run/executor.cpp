@@ -19,6 +19,7 @@ Executor::Executor(Schedule schedule, RankContext context, Keep keep)
       values_(schedule_.names.size()) {
   prepare_steps();
   plan_lifetimes(keep);
+  start_lanes();
   for (const Leaf& leaf : schedule_.leaves) {
     const auto shape = local_shape(schedule_.mesh, leaf.type);
     if (leaf.kind == LeafKind::seed) values_[leaf.value].tensor = at::ones(shape, context_.dtype);
@@ -109,15 +110,27 @@ void Executor::run(const Feed& feed) {
   run_steps(r.last, end);
 }
 
+void Executor::start_lanes() {
+  lane_.assign(schedule_.steps.size(), Lane::compute);
+  if (context_.ranks_per_node == 0 || !context_.world) return;
+  lane_ = lanes(schedule_, context_.ranks_per_node);
+  lanes_ = std::make_unique<LaneThreads>(LaneThreads::Work{.lanes = lane_,
+                                                           .waits = waits(schedule_, lane_),
+                                                           .perform = [this](int step) { run_step(step); },
+                                                           .on_failure = [world = context_.world] { world->fail(); }});
+}
+
 void Executor::run_steps(int first, int last) {
+  if (lanes_) return lanes_->run(first, last);
   for (int i = first; i < last; ++i) run_step(i);
 }
 
 void Executor::run_step(int index) {
   if (!observer_) return perform(index);
-  Span span{index, std::chrono::steady_clock::now(), {}};
+  Span span{index, lane_[index], std::chrono::steady_clock::now(), {}};
   perform(index);
   span.end = std::chrono::steady_clock::now();
+  const std::lock_guard lock(observing_);
   observer_(span);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "run/lanes.h"
 #include "run/moves.h"
 
 namespace plait {
@@ -18,9 +19,10 @@ struct StepFault : std::runtime_error {
 // What a run is fed: a data or scalar leaf by name, for micro-batch `micro` (0 for scalars).
 using Feed = std::function<at::Tensor(const std::string& leaf, int micro)>;
 
-// One step as it was performed, on the rank's own thread: what a profile or a trace is made of.
+// One step as it was performed: what a profile or a trace is made of.
 struct Span {
   int step = 0;  // index in the schedule
+  Lane lane = Lane::compute;
   std::chrono::steady_clock::time_point begin, end;
 };
 using Observer = std::function<void(const Span&)>;
@@ -34,6 +36,8 @@ class Executor {
  public:
   // `schedule` is lowered. Throws TypeFault.
   Executor(Schedule schedule, RankContext context, Keep keep = {});
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
 
   // Parameters and state: tensors that live on, updated in place by the schedule. REQUIRES the leaf's local shape.
   void bind(const std::string& leaf, at::Tensor tensor);
@@ -42,7 +46,7 @@ class Executor {
   // Every rank of the world calls it. The seed is 1. Throws StepFault, CommError.
   void run(const Feed& feed);
 
-  // Called after every step from now on, in the thread that runs; an empty one ends it. Without it no clock is read.
+  // Called after every step from now on, by one lane at a time; an empty one ends it. Without it no clock is read.
   void observe(Observer observer) { observer_ = std::move(observer); }
 
   // An output, or a kept value, of the last run; its memory is used again by the next. `scalar` wants one element.
@@ -63,6 +67,7 @@ class Executor {
   void prepare_steps();
   void plan_lifetimes(const Keep& keep);
   void feed_leaves(const Feed& feed, LeafKind kind, int micro);
+  void start_lanes();
   void run_steps(int first, int last);
   void run_step(int index);
   void perform(int index);
@@ -75,7 +80,10 @@ class Executor {
   std::vector<Value> values_;
   std::vector<Prepared> prepared_;
   std::vector<ValueId> freed_after_section_;
+  std::vector<Lane> lane_;  // by step
   Observer observer_;
+  std::mutex observing_;
+  std::unique_ptr<LaneThreads> lanes_;  // null: everything in the rank's own thread
 };
 
 }  // namespace plait

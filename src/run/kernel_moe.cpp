@@ -6,6 +6,7 @@
 #include "ops/dispatch.h"
 #include "ops/gate.h"
 #include "run/kernels.h"
+#include "schedule/draws.h"
 
 namespace plait {
 namespace {
@@ -16,7 +17,24 @@ ops::RouteOptions options(const Route& r) {
           .drop = r.drop,
           .top_k = r.top_k,
           .capacity = r.capacity,
-          .group = r.group};
+          .group = r.group,
+          .rule = r.rule};
+}
+
+// What a route reads after logits and mask. `first`: the global index of this rank's first token.
+ops::GateExtras extras(const Route& op, Call& call, int64_t first) {
+  ops::GateExtras extras;
+  if (op.gate == Gate::sigmoid) extras.bias_E = call.in(2);
+  if (!op.draws()) return extras;
+  const int64_t experts = call.in(0).size(-1), step = *call.in(call.num_in() - 1).const_data_ptr<int64_t>();
+  const auto draws = [&](Draw purpose) {
+    return [=, key = draw_key(step, op.rule.stream, purpose)](int64_t token, int64_t expert) {
+      return draw(key, (first + token) * experts + expert);
+    };
+  };
+  extras.priority = draws(Draw::priority);
+  extras.sample = draws(Draw::sample);
+  return extras;
 }
 
 std::vector<int64_t> chain(std::vector<int64_t> front, at::IntArrayRef back) {
@@ -49,10 +67,12 @@ int64_t row_dims(const Type& rows) {
 }  // namespace
 
 Kernel prepare(const Route& op, const StepTypes& types) {
-  return [o = options(op), shape = types.shape(*types.out[0])](Call& call) {
+  const int64_t first = types.range(*types.in[0], "T").first;
+  return [op, first, o = options(op), shape = types.shape(*types.out[0])](Call& call) {
     const at::Tensor& logits = call.in(0);
     const at::Tensor weight = call.make(0, shape, logits.scalar_type());
-    ops::route(logits, call.in(1), o, {weight, call.make(1, shape, at::kLong), call.make(2, shape, at::kLong)});
+    ops::route(logits, call.in(1), o, {weight, call.make(1, shape, at::kLong), call.make(2, shape, at::kLong)},
+               extras(op, call, first));
   };
 }
 
@@ -81,9 +101,11 @@ Kernel prepare(const GateStatsGrad&, const StepTypes&) {
 }
 
 Kernel prepare(const Load& op, const StepTypes& types) {
-  return [experts = op.experts, dtype = types.dtype](Call& call) {
-    ops::expert_load(call.in(0), call.make(0, {experts}, dtype));
-    ops::expert_load(at::where(call.in(1).ge(0), call.in(0), -1), call.make(1, {experts}, dtype));
+  return [op, dtype = types.dtype](Call& call) {
+    const auto counted = [&](const at::Tensor& x) { return op.choices ? x.narrow(1, 0, op.choices).contiguous() : x; };
+    const at::Tensor idx = counted(call.in(0)), slot = counted(call.in(1));
+    ops::expert_load(idx, call.make(0, {op.experts}, dtype));
+    ops::expert_load(at::where(slot.ge(0), idx, -1), call.make(1, {op.experts}, dtype));
   };
 }
 

@@ -14,6 +14,7 @@ struct RankContext {
   int rank = 0;
   wire::World* world = nullptr;  // null: a world of one
   at::ScalarType dtype = at::kFloat;
+  int ranks_per_node = 0;  // 0: messages in the compute thread; else on a lane for each level of the network
 };
 
 // The groups of a rank by their atoms, made at first use; every rank of a schedule makes them in the same order.

@@ -61,6 +61,8 @@ class World {
   virtual ~World() = default;
   virtual int size() const = 0;
   virtual std::shared_ptr<Group> group(int rank, std::vector<int> members) = 0;
+  // Ends all waits of all groups: a rank has failed. Any thread.
+  virtual void fail() = 0;
 };
 
 // The group of one: every collective is a local copy or nothing.

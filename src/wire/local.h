@@ -30,8 +30,8 @@ class LocalWorld final : public World {
   // The world must outlive its groups.
   std::shared_ptr<Group> group(int rank, std::vector<int> members) override;
 
-  // Ends all waits of all groups with Abandoned. Any thread.
-  void fail();
+  // The waits end with Abandoned.
+  void fail() override;
 
   std::string name(int rank) const;
 

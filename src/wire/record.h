@@ -2,6 +2,7 @@
 // and for the accounting of a step.
 #pragma once
 #include <array>
+#include <functional>
 #include <memory>
 
 #include "wire/group.h"
@@ -22,6 +23,10 @@ struct Traffic {
   const Count& operator[](Collective kind) const { return kinds[static_cast<int>(kind)]; }
   Count total() const;
 };
+
+// Tells of each collective once it is done, in the member's own thread: its kind and the bytes this rank sent.
+using Watch = std::function<void(Collective kind, double bytes)>;
+std::shared_ptr<Group> watched(std::shared_ptr<Group> group, Watch watch);
 
 // Counts into `traffic`, from the member's own thread, and passes everything on. A group of one is given back as it is:
 // it sends nothing.

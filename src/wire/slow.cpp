@@ -1,0 +1,12 @@
+#include "wire/slow.h"
+
+#include <thread>
+
+namespace plait::wire {
+
+std::shared_ptr<Group> SlowWorld::group(int rank, std::vector<int> members) {
+  return watched(world_.group(rank, members),
+                 [this, members](Collective, double bytes) { std::this_thread::sleep_for(delay_(members, bytes)); });
+}
+
+}  // namespace plait::wire
