@@ -23,7 +23,6 @@ int generate_app(Arguments arguments) {
     fmt::print("{}", piece);
     std::fflush(stdout);
   };
-  fmt::print("{}", options.prompt);
   generate(checkpoint, options);
   fmt::print("\n");
   return 0;

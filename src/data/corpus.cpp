@@ -25,7 +25,15 @@ std::vector<fs::path> files_in(const fs::path& folder) {
   return files;
 }
 
-void append_file(const fs::path& path, std::vector<uint8_t>& tokens) {
+// Tokens are bytes: each needs its place in the vocabulary.
+void check_vocabulary(std::span<const uint8_t> bytes, const std::string& path, int64_t vocab_size) {
+  const auto beyond = std::ranges::find_if(bytes, [=](uint8_t byte) { return byte >= vocab_size; });
+  if (beyond == bytes.end()) return;
+  input_error("data.path: byte {} of '{}' is {}, but model.vocab_size = {} has ids 0 to {}; set it to 256 for any text",
+              beyond - bytes.begin(), path, *beyond, vocab_size, vocab_size - 1);
+}
+
+void append_file(const fs::path& path, std::vector<uint8_t>& tokens, int64_t vocab_size) {
   std::error_code failure;
   const auto size = fs::file_size(path, failure);
   std::ifstream file(path, std::ios::binary);
@@ -36,16 +44,17 @@ void append_file(const fs::path& path, std::vector<uint8_t>& tokens) {
   if (static_cast<size_t>(file.gcount()) != size) {
     input_error("data.path: read {} of {} bytes of '{}'", file.gcount(), size, path.string());
   }
+  check_vocabulary(std::span(tokens).subspan(before), path.string(), vocab_size);
 }
 
-void append(const std::string& path, std::vector<uint8_t>& tokens) {
+void append(const std::string& path, std::vector<uint8_t>& tokens, int64_t vocab_size) {
   const size_t before = tokens.size();
   std::error_code failure;
   const auto kind = fs::status(path, failure).type();
   if (kind == fs::file_type::directory) {
-    for (const auto& file : files_in(path)) append_file(file, tokens);
+    for (const auto& file : files_in(path)) append_file(file, tokens, vocab_size);
   } else if (kind == fs::file_type::regular) {
-    append_file(path, tokens);
+    append_file(path, tokens, vocab_size);
   } else {
     input_error("data.path: '{}' does not exist; expected a file, a list of files or a folder", path);
   }
@@ -69,7 +78,7 @@ Corpus load_corpus(const CorpusSource& source) {
     input_error("data.validation: {} is not a fraction in [0, 1)", source.validation_fraction);
   }
   Corpus corpus;
-  for (const auto& path : source.paths) append(path, corpus.tokens);
+  for (const auto& path : source.paths) append(path, corpus.tokens, source.vocab_size);
   const auto all = static_cast<int64_t>(corpus.tokens.size());
   const int64_t held_out = std::llround(static_cast<double>(all) * source.validation_fraction);
   corpus.num_training = all - held_out;

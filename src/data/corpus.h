@@ -12,6 +12,7 @@ struct CorpusSource {
   std::vector<std::string> paths;    // files, joined in this order; a folder stands for its files sorted by name
   double validation_fraction = 0.1;  // of the tokens, at the end; 0: none
   int64_t seq_length = 1;            // both parts must hold one sequence and the token that follows it
+  int64_t vocab_size = 256;          // every byte must be below
 };
 
 struct Corpus {
@@ -22,7 +23,7 @@ struct Corpus {
   std::span<const uint8_t> validation() const { return std::span(tokens).subspan(num_training); }
 };
 
-// InputError for a path that is missing, unreadable or empty, and for too few tokens.
+// InputError for a path that is missing, unreadable or empty, for too few tokens, and for a byte beyond the vocabulary.
 Corpus load_corpus(const CorpusSource& source);
 
 }  // namespace plait::data
