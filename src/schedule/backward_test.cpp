@@ -70,6 +70,7 @@ TEST(Backward, is_refused_without_any_one_of_its_moves) { in_every_family({}); }
 TEST(Backward, of_padded_chunks_is_refused_without_any_one_of_its_moves) {
   in_every_family({.chunks = 2, .capacity = 8});
 }
+TEST(Backward, of_chunks_of_rows_is_refused_without_any_one_of_its_moves) { in_every_family({.chunks = 2}); }
 TEST(Backward, of_weights_in_slices_is_refused_without_any_one_of_its_moves) {
   in_every_family({.weights = Weights::sharded, .capacity = 8});
 }

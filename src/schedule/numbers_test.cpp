@@ -1,6 +1,7 @@
 // What families of schedules compute on many ranks, against the same program on one.
 #include <gtest/gtest.h>
 
+#include "schedule/lower.h"
 #include "schedule/testing/families.h"
 
 namespace plait::oracle {
@@ -78,6 +79,36 @@ TEST(Dropless, equals_one_rank_with_weights_stored_in_slices) {
 }
 TEST(Dropless, equals_one_rank_with_one_route_a_token) {
   expect_exact_everywhere({.top_k = 1, .normalize = Normalize::none}, {.mask = kUneven});
+}
+
+TEST(Dropless, equals_one_rank_in_chunks_of_rows) {
+  for (int chunks : {2, 3}) expect_exact_everywhere({.chunks = chunks}, {.mask = kUneven});
+  expect_exact_everywhere({.layers = 2, .chunks = 2, .residual = Residual::yes}, {.skew = 30, .mask = only_token(5)});
+}
+
+// Sets the scale of each backward dup and pick back to one.
+Schedule without_scales(Schedule s, int num_forward) {
+  for (size_t i = num_forward; i < s.steps.size(); ++i)
+    std::visit(
+        []<class T>(T& op) {
+          if constexpr (std::is_same_v<T, Dup> || std::is_same_v<T, Pick>) op.scale = 1;
+        },
+        s.steps[i].op);
+  return s;
+}
+
+TEST(Copies, unscaled_give_every_parameter_between_dup_and_pick_tp_times_its_gradient) {
+  const Model model = build({.family = Family::parm, .mesh = {8, 4, 2, 4}});
+  const Outcome right = perform(model, {});
+  const Schedule lowered = lower(without_scales(right.differentiated.schedule, right.differentiated.num_forward));
+  const Execution wrong = interpret(lowered, feed(lowered, {}));
+  for (const auto& [leaf, gradient] : right.differentiated.gradients) {
+    const std::string& of = lowered.names[leaf];
+    Array want = right.numbers.gradients.at(of);
+    if (of.ends_with("_0"))  // the gate's and the experts' weights
+      for (double& g : want.data) g *= 4;
+    EXPECT_LT(max_difference(global(lowered, wrong, gradient), want), 1e-12) << of;
+  }
 }
 
 TEST(Capacity, equals_one_rank_where_everything_fits) {

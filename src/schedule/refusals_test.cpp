@@ -288,6 +288,9 @@ void decode_by_the_other_layer(Model& m) {
   second.in = {second.in[0], step_of(m, "decode").in[1], step_of(m, "decode").in[2]};
 }
 
+void decode_by_the_other_chunk(Model& m) { step_of(m, "decode").in[2] = step_of(m, "decode", 1).in[2]; }
+void add_a_chunk_twice(Model& m) { step_of(m, "add").in[0] = step_of(m, "decode", 1).in[0]; }
+
 const std::vector<Refusal> kDropless = {
     {"rows sliced by slot",
      dropless(Family::dtd, kA),
@@ -342,6 +345,24 @@ const std::vector<Refusal> kDropless = {
      dropless(Family::ted, kA),
      sent_to("exchange", 0, shard("D")),
      {"%rows over dp.ep: one message moves cells of rows (g1) and their columns (D): make two moves of it"}},
+    {"chunk 0's rows decoded with chunk 1's places",
+     in_chunks(dropless(Family::ted, kA)),
+     decode_by_the_other_chunk,
+     {"decode -> %y: %exchange_2: decode needs rows [h=1/rows_0#1:2, ", "this is [h=1/rows_0#0:2, "}},
+    {"the rows of a chunk added as tokens", in_chunks(dropless(Family::ted, kA)), add_a_chunk_twice, {"add -> %y_3: "}},
+    {"parm: copies of what is sharded already",
+     dropless(Family::parm, kA),
+     followed("dup", 1, Dup{"T", {0}}),
+     {"dup -> ", "%dup_2 over tp.esp: is S(T): only what all ranks hold, I, can be taken as copies"}},
+    {"parm: copies picked before they are sliced apart",
+     dropless(Family::parm, kA),
+     without("slice"),
+     {"pick -> %pick: %y over tp.esp: is I: pick needs S(T) with this axis innermost: slice it first"}},
+    {"parm: copies never picked", dropless(Family::parm, kA), without("pick"), {"einsum -> %part: "}},
+    {"parm: tokens gathered instead of joined before the gate",
+     dropless(Family::parm, kA),
+     sent_to("join", 1, kR),
+     {"einsum -> %logits: ", "over tp.esp: is I beside %join_2 which is R"}},
 };
 
 TEST(Check, refuses_wrong_dropless_schedules) {

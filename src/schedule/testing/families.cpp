@@ -13,7 +13,7 @@ const std::vector<MeshSize> kLayouts = {{4, 2, 2, 2}, {8, 2, 2, 2}, {8, 2, 4, 2}
                                         {4, 2, 1, 4}, {8, 2, 2, 4}, {8, 4, 4, 2}, {16, 4, 2, 4}, {16, 2, 4, 2}};
 
 std::string_view name(Family family) {
-  constexpr std::string_view names[] = {"ted", "dtd", "s1", "s2", "sharded"};
+  constexpr std::string_view names[] = {"ted", "dtd", "s1", "s2", "sharded", "parm"};
   return names[static_cast<int>(family)];
 }
 
@@ -51,6 +51,8 @@ class ModelBuilder {
     for (Axis axis : kAxes) axis_[axis] = b_.mesh().axis(axis);
     tokens_over_ = axis_[Axis::dp];
     if (gates_slices(toy.family)) tokens_over_ = tokens_over_ + axis_[Axis::tp];
+    gated_over_ = tokens_over_;
+    if (toy.family == Family::parm) gated_over_ = axis_[Axis::edp] + axis_[Axis::ep];
   }
 
   Model run() {
@@ -61,7 +63,7 @@ class ModelBuilder {
     const ValueId x0 = b_.leaf(LeafKind::parameter, "x0", {tokens, input});
     const ValueId c = b_.leaf(LeafKind::data, "c", {outside, {"D", toy_.width}});
     mask_ = b_.leaf(LeafKind::data, "mask", {tokens});
-    if (gates_slices(toy_.family)) mask_ = b_.slice(mask_, axis_[Axis::tp], "T");
+    mask_ = sharded ? b_.slice(mask_, axis_[Axis::tp], "T") : to_gate(mask_);
     const ValueId w0 = weight("W0", {input, {"D", toy_.width}}, Axis::dp);
     const ValueId h = b_.add(Einsum{{"T", "D"}}, {x0, w0}, "h");
     ValueId x = sharded ? b_.scatter(h, axis_[Axis::tp], "T") : b_.leave(h, axis_[Axis::tp]);
@@ -120,7 +122,8 @@ class ModelBuilder {
     Legs fused = exchange;
     fused.insert(fused.end(), gather.begin(), gather.end());
     switch (toy_.family) {
-      case Family::ted: return {exchange, enter_legs(axis_.at(Axis::esp))};
+      case Family::ted:
+      case Family::parm: return {exchange, enter_legs(axis_.at(Axis::esp))};
       case Family::dtd: return {cut, exchange, transpose(cut), enter_legs(axis_.at(Axis::esp))};
       case Family::s1: return {ordered(fused)};
       case Family::s2: return {cut, ordered(fused)};
@@ -129,24 +132,18 @@ class ModelBuilder {
     return {};
   }
 
-  // Places of the routes in the buffer.
-  ValueId places(ValueId idx, ValueId slot) {
-    if (padded()) return b_.add(Arrange{routing()}, {idx, slot}, "places");
-    const std::vector<ValueId> made = b_.add_all(Count{routing()}, {idx, slot}, "count");
-    return made[1];
-  }
-
   Routing routing() const {
     return {.id = numbered("rows"),
             .experts = toy_.experts,
             .top_k = toy_.top_k,
             .capacity = toy_.capacity,
-            .group = padded() ? gate_group(toy_) : 0};
+            .group = padded() ? gate_group(toy_) : 0,
+            .chunks = padded() ? 1 : toy_.chunks};
   }
 
   std::vector<ValueId> route(ValueId x) {
     const ValueId leaf = b_.leaf(LeafKind::parameter, numbered("Wg"), {{"D", toy_.width}, {"E", toy_.experts}});
-    const ValueId logits = b_.add(Einsum{{"T", "E"}}, {x, b_.enter(leaf, tokens_over_)}, "logits");
+    const ValueId logits = b_.add(Einsum{{"T", "E"}}, {x, b_.enter(leaf, gated_over_)}, "logits");
     const Route gate{.normalize = toy_.normalize,
                      .drop = toy_.drop,
                      .top_k = toy_.top_k,
@@ -172,22 +169,53 @@ class ModelBuilder {
         hidden{"F", toy_.hidden, stack_of(axis_[Axis::esp])};
     const ValueId w1 = weight(numbered("W1"), {experts_dim, {"D", toy_.width}, hidden}, Axis::edp);
     const ValueId w2 = weight(numbered("W2"), {experts_dim, hidden, {"D", toy_.width}}, Axis::edp);
-    if (toy_.family == Family::s1) x = b_.slice(x, axis_[Axis::tp], "T");
+    x = to_gate(x);
     const std::vector<ValueId> routes = route(x);
-    const ValueId at = places(routes[1], routes[2]);
+    const auto through = [&](ValueId rows) { return experts(rows, w1, w2); };
+    return from_gate(padded() ? in_slots(x, routes, through) : in_rows(x, routes, through));
+  }
+
+  // Tokens as the gate takes them, and back.
+  ValueId to_gate(ValueId x) {
+    const Atoms& tp = axis_[Axis::tp];
+    if (toy_.family == Family::s1) return b_.slice(x, tp, "T");
+    if (toy_.family != Family::parm) return x;
+    return b_.join(tp.empty() ? x : b_.add(Dup{"T", tp}, {x}), axis_[Axis::esp], "T");
+  }
+
+  ValueId from_gate(ValueId y) {
+    const Atoms& tp = axis_[Axis::tp];
+    if (toy_.family == Family::s1) return b_.join(y, tp, "T");
+    if (toy_.family != Family::parm) return y;
+    y = b_.slice(y, axis_[Axis::esp], "T");
+    return tp.empty() ? y : b_.add(Pick{"T", tp}, {y});
+  }
+
+  ValueId in_slots(ValueId x, const std::vector<ValueId>& routes, auto&& through) {
+    const ValueId at = b_.add(Arrange{routing()}, {routes[1], routes[2]}, "places");
     const ValueId rows = b_.add(Encode{routing()}, {x, at}, "rows");
     std::vector<ValueId> chunks = {rows}, done;
     if (toy_.chunks > 1) chunks = b_.add_all(Split{"C", numbered("cap"), toy_.chunks}, {rows}, "chunk");
-    for (ValueId chunk : chunks) done.push_back(experts(chunk, w1, w2));
+    for (ValueId chunk : chunks) done.push_back(through(chunk));
     const ValueId back = toy_.chunks > 1 ? b_.add(Concat{"C", numbered("cap")}, done, "chunks") : done.front();
-    const ValueId y = b_.add(Decode{routing()}, {back, routes[0], at}, "y");
-    return toy_.family == Family::s1 ? b_.join(y, axis_[Axis::tp], "T") : y;
+    return b_.add(Decode{routing()}, {back, routes[0], at}, "y");
+  }
+
+  // Chunks of ragged rows are disjoint sets of routes: their outputs add.
+  ValueId in_rows(ValueId x, const std::vector<ValueId>& routes, auto&& through) {
+    const std::vector<ValueId> counted = b_.add_all(Count{routing()}, {routes[1], routes[2]}, "count");
+    std::vector<ValueId> done;
+    for (size_t i = 1; i < counted.size(); ++i) {
+      const ValueId rows = b_.add(Encode{routing()}, {x, counted[i]}, "rows");
+      done.push_back(b_.add(Decode{routing()}, {through(rows), routes[0], counted[i]}, "y"));
+    }
+    return done.size() == 1 ? done.front() : b_.add(Add{}, done, "y");
   }
 
   Toy toy_;
   Builder b_;
   std::map<Axis, Atoms> axis_;
-  Atoms tokens_over_;
+  Atoms tokens_over_, gated_over_;
   ValueId mask_ = 0;
   int layer_ = 0;
 };

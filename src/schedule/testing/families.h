@@ -11,9 +11,10 @@
 
 namespace plait::oracle {
 
-// How tokens reach experts: what is sliced over tp, and which moves are fused.
-enum class Family { ted, dtd, s1, s2, sharded };
-inline constexpr Family kFamilies[] = {Family::ted, Family::dtd, Family::s1, Family::s2, Family::sharded};
+// How tokens reach experts: what is sliced over tp, which moves are fused, and (parm) whether the copies that tp peers
+// hold count as distinct tokens.
+enum class Family { ted, dtd, s1, s2, sharded, parm };
+inline constexpr Family kFamilies[] = {Family::ted, Family::dtd, Family::s1, Family::s2, Family::sharded, Family::parm};
 std::string_view name(Family family);
 
 // ted and dtd take tp for esp.
@@ -30,7 +31,7 @@ struct Toy {
   MeshSize mesh;
   int64_t tokens = 8;  // of the ranks of one tp group
   int64_t width = 4, hidden = 8, experts = 4, top_k = 2;
-  int layers = 1, chunks = 1;  // chunks: of the slots of a padded buffer
+  int layers = 1, chunks = 1;  // chunks: of the slots of a padded buffer, of the rows of a ragged one
   Residual residual = Residual::no;
   Weights weights = Weights::whole;
   int64_t capacity = 0, group = 0;  // capacity 0: dropless; group 0: the tokens that one rank gates

@@ -108,7 +108,10 @@ Toy random_toy(Dice& dice) {
   do toy.family = dice.pick(kFamilies);
   while (!fits(toy.family, toy.mesh));
   if (dice.percent(30)) toy.residual = Residual::yes;
-  if (dice.percent(50)) return toy;
+  if (dice.percent(50)) {
+    toy.chunks = dice.percent(33) ? 2 : 1;
+    return toy;
+  }
   toy.capacity = gate_group(toy);
   if (dice.percent(33) && toy.capacity % 2 == 0 && toy.capacity / 2 % toy.mesh.tp == 0)
     toy.chunks = 2;
