@@ -34,7 +34,7 @@ seq_length = 256
 struct StepRequest {
   std::string config;
   std::vector<std::string> overrides;
-  int64_t repeats = 10;
+  int64_t repeats = 10, slowest = 0;
   bool json = false;
 };
 
@@ -51,18 +51,27 @@ StepNumbers numbers(const Config& config, const StepBench& bench) {
           .ratio = bench.products_ms / bench.step_ms};
 }
 
+std::string in_ms(double value) { return fmt::format("{:.2f}", value); }
+std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
+
+void print_slowest(const StepBench& bench, int64_t most) {
+  Table table({"slowest steps", "ms", "own thread", "share"});
+  for (size_t i = 0; i < bench.steps.size() && i < static_cast<size_t>(most); ++i) {
+    const KindTime& k = bench.steps[i];
+    table.row({k.kind, in_ms(k.ms), in_ms(k.cpu_ms), percent(k.ms / bench.step_ms)});
+  }
+  fmt::print("{}\n", table.str());
+}
+
 void print_step(const Config& config, const StepBench& bench) {
   Table table({"where the time goes", "steps", "ms", "own thread", "share"});
-  const auto percent = [](double share) { return fmt::format("{:.1f}%", 100 * share); };
   double listed = 0;
   for (const KindTime& k : bench.kinds) {
     listed += k.ms;
-    table.row({k.kind, std::to_string(k.steps), fmt::format("{:.2f}", k.ms), fmt::format("{:.2f}", k.cpu_ms),
-               percent(k.ms / bench.step_ms)});
+    table.row({k.kind, std::to_string(k.steps), in_ms(k.ms), in_ms(k.cpu_ms), percent(k.ms / bench.step_ms)});
   }
-  const auto ms = [](double value) { return fmt::format("{:.2f}", value); };
-  table.row({"outside the steps", "", ms(bench.step_ms - listed), "", percent(1 - listed / bench.step_ms)});
-  table.row({"the whole step", "", ms(bench.step_ms), ms(bench.step_cpu_ms), "100.0%"});
+  table.row({"outside the steps", "", in_ms(bench.step_ms - listed), "", percent(1 - listed / bench.step_ms)});
+  table.row({"the whole step", "", in_ms(bench.step_ms), in_ms(bench.step_cpu_ms), "100.0%"});
   fmt::print("{}\n", table.str());
   const StepNumbers n = numbers(config, bench);
   fmt::print("products alone {:.2f} ms (median {:.2f}), the whole step {:.2f} ms (median {:.2f}): products/step {}\n",
@@ -80,6 +89,7 @@ int bench_step(Arguments arguments) {
   CommandLine line("bench step", "A training step beside its matrix products alone, in turns; random tokens");
   line.option("--config", request.config, "a TOML file instead of the default sizes")
       .option("--repeats", request.repeats, "of each; the fastest counts")
+      .option("--slowest", request.slowest, "lists so many single steps of the schedule")
       .flag("--json", request.json, "one line for programs")
       .rest("KEY=VALUE", request.overrides, "section.key=value");
   if (!line.parse(arguments)) return 0;
@@ -100,6 +110,7 @@ int bench_step(Arguments arguments) {
   fmt::print("{} rank{} with {} thread{} each; {} x {} tokens a step; {} repeats\n\n", num_ranks(config),
              num_ranks(config) == 1 ? "" : "s", config.mesh.threads, config.mesh.threads == 1 ? "" : "s",
              config.train.batch_size, config.train.seq_length, request.repeats);
+  if (request.slowest > 0) print_slowest(bench, request.slowest);
   print_step(config, bench);
   return 0;
 }

@@ -43,6 +43,8 @@ std::string kind_of(const Schedule& s, const Step& step) {
   return s.title(step);
 }
 
+std::string name_of(const Schedule& s, const Step& step) { return kind_of(s, step) + " -> %" + s.names[step.out[0]]; }
+
 // Time by step of the schedule, over one training step.
 class Profile {
  public:
@@ -61,10 +63,11 @@ class Profile {
     last_cpu_ = now;
   }
 
-  std::map<std::string, KindTime> by_kind() const {
+  using Name = std::string (*)(const Schedule&, const Step&);
+  std::map<std::string, KindTime> by(Name name) const {
     std::map<std::string, KindTime> kinds;
     for (size_t i = 0; i < ms_.size(); ++i) {
-      const std::string kind = kind_of(schedule_, schedule_.steps[i]);
+      const std::string kind = name(schedule_, schedule_.steps[i]);
       KindTime& time = kinds[kind];
       time.kind = kind;
       ++time.steps;
@@ -84,8 +87,22 @@ class Profile {
 struct Shared {
   std::mutex mutex;
   StepBench bench;
-  std::map<std::string, KindTime> kinds;
+  std::map<std::string, KindTime> kinds, steps;
 };
+
+void add_mean(std::map<std::string, KindTime>& sums, const std::map<std::string, KindTime>& times, double ranks) {
+  for (const auto& [name, time] : times) {
+    KindTime& sum = sums[name];
+    sum = {name, time.steps, sum.ms + time.ms / ranks, sum.cpu_ms + time.cpu_ms / ranks};
+  }
+}
+
+std::vector<KindTime> longest_first(const std::map<std::string, KindTime>& times) {
+  std::vector<KindTime> sorted;
+  for (const auto& [name, time] : times) sorted.push_back(time);
+  std::sort(sorted.begin(), sorted.end(), [](const KindTime& a, const KindTime& b) { return a.ms > b.ms; });
+  return sorted;
+}
 
 struct Timing {
   double ms, cpu;
@@ -125,7 +142,10 @@ class BenchRank {
     for (int64_t i = 0; i < repeats; ++i) {
       profile_.start();
       step_.add(together([this] { trainer_.step(next_step_++, lr_); }));
-      if (step_.ms.back() == step_.least()) kinds_ = profile_.by_kind();
+      if (step_.ms.back() == step_.least()) {
+        kinds_ = profile_.by(kind_of);
+        steps_ = profile_.by(name_of);
+      }
       products_time_.add(together([this] { products_->run(); }));
     }
   }
@@ -135,10 +155,8 @@ class BenchRank {
     const double ranks = world_->size();
     shared.bench.product_flops += products_->flops();
     shared.bench.own_share += products_->of_own() / ranks;
-    for (const auto& [kind, time] : kinds_) {
-      KindTime& sum = shared.kinds[kind];
-      sum = {kind, time.steps, sum.ms + time.ms / ranks, sum.cpu_ms + time.cpu_ms / ranks};
-    }
+    add_mean(shared.kinds, kinds_, ranks);
+    add_mean(shared.steps, steps_, ranks);
     if (world_->rank() != 0) return;
     StepBench& b = shared.bench;
     b.step_ms = step_.least();
@@ -178,7 +196,7 @@ class BenchRank {
   double lr_;
   int64_t next_step_ = 0;
   Timings step_, products_time_;
-  std::map<std::string, KindTime> kinds_;
+  std::map<std::string, KindTime> kinds_, steps_;
 };
 
 }  // namespace
@@ -191,9 +209,8 @@ StepBench bench_step(const Config& config, int64_t repeats) {
     bench.run(repeats);
     bench.tell(shared);
   });
-  for (const auto& [kind, time] : shared.kinds) shared.bench.kinds.push_back(time);
-  std::sort(shared.bench.kinds.begin(), shared.bench.kinds.end(),
-            [](const KindTime& a, const KindTime& b) { return a.ms > b.ms; });
+  shared.bench.kinds = longest_first(shared.kinds);
+  shared.bench.steps = longest_first(shared.steps);
   return shared.bench;
 }
 

@@ -5,7 +5,7 @@
 namespace plait {
 
 struct KindTime {
-  std::string kind;  // "einsum, experts", "attention", "gather"
+  std::string kind;  // "einsum, experts", "gather"; of one step "attention -> %l0.attention"
   int64_t steps = 0;
   double ms = 0;      // in the fastest step, a rank's mean
   double cpu_ms = 0;  // of that, what a rank's own thread computed: the rest it waited, or was not let run
@@ -18,6 +18,7 @@ struct StepBench {
   double product_flops = 0;                     // of all ranks
   double own_share = 0;                         // of those flops, done by this program's kernels rather than ATen's
   std::vector<KindTime> kinds;                  // longest first
+  std::vector<KindTime> steps;                  // the same by step of the schedule
 };
 
 // Every rank of the config runs both; random tokens. REQUIRES repeats >= 1.
