@@ -1,0 +1,47 @@
+#include "plan/machine.h"
+
+#include <algorithm>
+
+namespace plait {
+namespace {
+
+// All collectives at one price; an all_reduce is two rounds.
+Level level(std::string name, int ranks, MessageCost cost) {
+  Level all{.name = std::move(name), .ranks = ranks};
+  all.cost.fill(cost);
+  all.cost[static_cast<size_t>(Collective::all_reduce)].alpha *= 2;
+  return all;
+}
+
+bool inside_blocks(const Mesh& mesh, Atom atom, int block) {
+  const int reach = (mesh.size(atom) - 1) * mesh.stride(atom);
+  for (int rank = 0; rank < mesh.ranks(); ++rank)
+    if (mesh.digit(rank, atom) == 0 && rank / block != (rank + reach) / block) return false;
+  return true;
+}
+
+}  // namespace
+
+Machine default_machine() {
+  return {.name = "a laptop",
+          .flops = 40e9,
+          .memory_bytes = 8e9,
+          .start = 1e-6,
+          .levels = {level("node", 8, {.alpha = 5e-6, .beta = 1 / 4e9}),
+                     level("network", 1 << 30, {.alpha = 50e-6, .beta = 1 / 1e9})}};
+}
+
+int level_of(const Machine& machine, const Mesh& mesh, Atom atom) {
+  const int last = static_cast<int>(machine.levels.size()) - 1;
+  for (int l = 0; l < last; ++l)
+    if (inside_blocks(mesh, atom, machine.levels[l].ranks)) return l;
+  return last;
+}
+
+int level_of(const Machine& machine, const Mesh& mesh, std::span<const Atom> atoms) {
+  int slowest = -1;
+  for (Atom atom : atoms) slowest = std::max(slowest, level_of(machine, mesh, atom));
+  return slowest;
+}
+
+}  // namespace plait

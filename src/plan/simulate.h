@@ -1,0 +1,40 @@
+// The semantics of time: a step starts when the steps that wrote its inputs have ended and the previous step of its
+// lane has ended; a move ends its seconds after the last rank of its group has started it. With predicted seconds a
+// prediction; with measured ones the measured run.
+#pragma once
+#include "plan/cost.h"
+
+namespace plait {
+
+// The indices of a list's steps in the order in which every rank issues them: a repeated section as often as it runs.
+std::vector<int> issue_order(const Schedule& schedule);
+
+struct Span {
+  int rank = 0, lane = 0;
+  int step = 0;               // index in the list
+  int place = 0;              // in the issue order
+  double start = 0, end = 0;  // s
+  bool operator==(const Span&) const = default;
+};
+
+struct Timeline {
+  std::vector<Span> spans;  // by place, then rank
+  double makespan = 0;
+};
+
+struct Timing {
+  std::vector<int> lanes;  // by step
+  // seconds[rank][place]. One row alone: all ranks are alike, and the timeline is that of rank 0.
+  std::vector<std::vector<double>> seconds;
+};
+
+// REQUIRES a lane for each step, and as many seconds in each row as the issue order is long.
+Timeline simulate(const Schedule& schedule, const Timing& timing);
+
+// Predicted; `rows` 1, or one for each rank.
+Timing predicted(const Schedule& schedule, const std::vector<StepCost>& costs, int rows = 1);
+
+// What each step of a recorded timeline of all ranks took by itself, without waiting for its group.
+Timing measured(const Schedule& schedule, const Timeline& timeline);
+
+}  // namespace plait
