@@ -8,6 +8,7 @@ namespace plait::ops {
 
 // y = act(x[:, 0, :]) * x[:, 1, :]: U = 2 holds gate and up.
 void glu(Act act, const at::Tensor& x_RUF, const at::Tensor& y_RF);
+// dx may be x itself, here and below.
 void glu_grad(Act act, const at::Tensor& x_RUF, const at::Tensor& dy_RF, const at::Tensor& dx_RUF);
 
 void activate(Act act, const at::Tensor& x, const at::Tensor& y);

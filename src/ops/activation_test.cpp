@@ -92,5 +92,18 @@ TEST(Glu, works_without_rows_and_refuses_other_shapes) {
   EXPECT_THROW(glu(Act::silu, at::empty({3, 2, 4}), at::empty({3, 5})), ContractError);
 }
 
+TEST(Activation, writes_a_gradient_over_its_input) {
+  for (at::ScalarType dtype : {at::kFloat, at::kDouble}) {
+    at::Tensor x = random({5, 2, 83}, dtype, 1), dy = random({5, 83}, dtype, 2), dx = stale({5, 2, 83}, dtype);
+    glu_grad(Act::silu, x, dy, dx);
+    glu_grad(Act::silu, x, dy, x);
+    expect_same_bits(x, dx);
+    at::Tensor z = random({830}, dtype, 3), dz = stale({830}, dtype), g = random({830}, dtype, 4);
+    activate_grad(Act::gelu, z, g, dz);
+    activate_grad(Act::gelu, z, g, z);
+    expect_same_bits(z, dz);
+  }
+}
+
 }  // namespace
 }  // namespace plait::ops

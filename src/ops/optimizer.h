@@ -32,6 +32,7 @@ void sgd(const Sgd& args, const at::Tensor& grad_scale, const at::Tensor& param,
 // out[] (float64) = sum of x^2, added in float64 over blocks of fixed size.
 void sum_squares(const at::Tensor& x, const at::Tensor& out);
 
+// The result may be an operand itself.
 void add(const at::Tensor& a, const at::Tensor& b, const at::Tensor& out);
 void accumulate(const at::Tensor& out, const at::Tensor& x);  // out += x
 void scale(const at::Tensor& x, double factor, const at::Tensor& out);

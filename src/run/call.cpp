@@ -21,13 +21,20 @@ void Call::alias(size_t i, size_t of, at::Tensor view) { *out_[i] = {std::move(v
 
 at::Tensor Call::take_over(size_t i, size_t of) {
   Value& from = *in_[of];
-  if (dies_[of] && from.block && from.block.use_count() == 1) {
+  if (ends(of)) {
     *out_[i] = from;
     return from.tensor;
   }
   at::Tensor copy = make(i, from.tensor.sizes(), from.tensor.scalar_type());
   copy.copy_(from.tensor);
   return copy;
+}
+
+at::Tensor Call::make_over(size_t i, size_t of) {
+  const Value& from = *in_[of];
+  if (!ends(of)) return make(i, from.tensor.sizes(), from.tensor.scalar_type());
+  *out_[i] = from;
+  return from.tensor;
 }
 
 at::Tensor Call::scratch(at::IntArrayRef shape, at::ScalarType dtype) {

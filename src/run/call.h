@@ -41,6 +41,11 @@ class Call {
   void alias(size_t i, size_t of, at::Tensor view);
   // Result i in the memory of operand `of`, with its contents: without a copy when nobody reads the operand afterwards.
   at::Tensor take_over(size_t i, size_t of);
+  // Nobody reads operand `of` afterwards, and nobody shares its memory.
+  bool ends(size_t of) const { return dies_[of] && in_[of]->block && in_[of]->block.use_count() == 1; }
+  // Memory for result i, shaped like operand `of`: that operand's own where it ends here. For kernels that read an
+  // element before they write it.
+  at::Tensor make_over(size_t i, size_t of);
   // Memory until the kernel returns.
   at::Tensor scratch(at::IntArrayRef shape, at::ScalarType dtype);
 

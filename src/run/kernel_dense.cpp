@@ -23,8 +23,8 @@ at::Tensor flat(const at::Tensor& x) { return flat(x, x.size(-1)); }
 
 Kernel prepare(const Add&, const StepTypes&) {
   return [](Call& call) {
-    const at::Tensor out = like(call, 0, 0);
-    if (call.num_in() == 1) return void(out.copy_(call.in(0)));
+    if (call.num_in() == 1) return void(call.take_over(0, 0));
+    const at::Tensor out = call.make_over(0, call.ends(0) ? 0 : 1);
     ops::add(call.in(0), call.in(1), out);
     for (size_t i = 2; i < call.num_in(); ++i) ops::accumulate(out, call.in(i));
   };
@@ -38,7 +38,7 @@ Kernel prepare(const Accumulate&, const StepTypes&) {
 }
 
 Kernel prepare(const Scale& op, const StepTypes&) {
-  return [factor = op.factor](Call& call) { ops::scale(call.in(0), factor, like(call, 0, 0)); };
+  return [factor = op.factor](Call& call) { ops::scale(call.in(0), factor, call.make_over(0, 0)); };
 }
 
 Kernel prepare(const Split& op, const StepTypes& types) {
@@ -112,7 +112,7 @@ Kernel prepare(const Activate& op, const StepTypes&) {
 
 Kernel prepare(const ActivateGrad& op, const StepTypes&) {
   return [op](Call& call) {
-    const at::Tensor &x = call.in(0), &dy = call.in(1), dx = like(call, 0, 0);
+    const at::Tensor x = call.in(0), dy = call.in(1), dx = call.make_over(0, 0);
     op.glu ? ops::glu_grad(op.act, pairs(x), flat(dy), pairs(dx)) : ops::activate_grad(op.act, x, dy, dx);
   };
 }
@@ -131,7 +131,7 @@ Kernel prepare(const RmsNormGrad& op, const StepTypes&) {
 Kernel prepare(const Rope& op, const StepTypes& types) {
   const Type& x = *types.in[0];
   const auto table = ops::rope_table(x.find("S")->size, x.find("A")->size, op.theta, types.dtype);
-  return [direction = op.direction, table](Call& call) { ops::rope(call.in(0), table, direction, like(call, 0, 0)); };
+  return [direction = op.direction, table](Call& call) { ops::rope(call.in(0), table, direction, call.make_over(0, 0)); };
 }
 
 Kernel prepare(const Attention&, const StepTypes& types) {
