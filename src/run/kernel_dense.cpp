@@ -131,7 +131,8 @@ Kernel prepare(const RmsNormGrad& op, const StepTypes&) {
 Kernel prepare(const Rope& op, const StepTypes& types) {
   const Type& x = *types.in[0];
   const auto table = ops::rope_table(x.find("S")->size, x.find("A")->size, op.theta, types.dtype);
-  return [direction = op.direction, table](Call& call) { ops::rope(call.in(0), table, direction, call.make_over(0, 0)); };
+  return
+      [direction = op.direction, table](Call& call) { ops::rope(call.in(0), table, direction, call.make_over(0, 0)); };
 }
 
 Kernel prepare(const Attention&, const StepTypes& types) {
