@@ -1,6 +1,6 @@
-// Rewrites: a schedule in, a schedule that computes the same out. drop_duplicates and merge_moves go before
-// `differentiate`, repeat_section after it, all of them before `lower`. All but drop_unused check the list:
-// TypeFault.
+// Rewrites: a schedule in, a schedule that computes the same out. drop_duplicates, merge_moves and hoist go before
+// `differentiate`, repeat_section and split_messages after it, unfuse_moves and one_atom_at_a_time on either side, all
+// of them before `lower`. All but drop_unused check the list: TypeFault.
 #pragma once
 #include <string>
 
@@ -15,6 +15,23 @@ Schedule drop_duplicates(const Schedule& schedule, Axis axis);
 // Composes neighbouring moves where one move, or one fused message, types as the same thing: join then enter = gather,
 // leave then slice = scatter, exchange and gather = one all_to_all, join then slice = nothing.
 Schedule merge_moves(const Schedule& schedule);
+
+// The other way: a fused message becomes exchange then gather, or scatter then exchange; where the order of a dim's
+// stack forbids that, it stays fused.
+Schedule unfuse_moves(const Schedule& schedule);
+
+// Hierarchical exchange: one over several atoms becomes one over each, in an order that its stacks allow; where none
+// does, it stays whole. Every row then travels once a level, in fewer and larger messages.
+Schedule one_atom_at_a_time(const Schedule& schedule);
+
+// slice(f(x)) = f(slice(x)) and f(join(x)) = join(f(x)) over the atoms of an axis, for tokens and ragged rows, while f
+// works token by token. A gate whose groups the slice would cut works on all tokens, and its results are sliced.
+// hoist(s2) = s1 where no gate group is cut; else it joins tokens instead of rows.
+Schedule hoist(const Schedule& schedule, Axis axis);
+
+// A move of several values becomes several moves of at most `bytes` each, `item` to an element (or of one value), in
+// the order in which the list makes them: a bucket of gradients can travel before the last gradient is there.
+Schedule split_messages(const Schedule& schedule, int64_t bytes, int item);
 
 // Steps [first, last) become the body that runs once for each of `times` micro-batches; every value that leaves the
 // section leaves as its sum over the repeats. With times = 1 the schedule itself.

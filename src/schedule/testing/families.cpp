@@ -82,7 +82,7 @@ class ModelBuilder {
   }
 
  private:
-  bool padded() const { return toy_.capacity > 0; }
+  bool padded() const { return toy_.capacity > 0 && toy_.buffer == Buffer::padded; }
   int64_t num_tokens() const { return toy_.tokens * b_.mesh().extent(Axis::dp); }
   std::string numbered(const char* name) const { return fmt::format("{}_{}", name, layer_); }
 
@@ -136,7 +136,7 @@ class ModelBuilder {
     return {.id = numbered("rows"),
             .experts = toy_.experts,
             .top_k = toy_.top_k,
-            .capacity = toy_.capacity,
+            .capacity = padded() ? toy_.capacity : 0,
             .group = padded() ? gate_group(toy_) : 0,
             .chunks = padded() ? 1 : toy_.chunks};
   }

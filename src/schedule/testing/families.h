@@ -24,6 +24,8 @@ bool fits(Family family, const MeshSize& mesh);
 extern const std::vector<MeshSize> kLayouts;
 
 enum class Residual { no, yes };
+// What a gate with a capacity fills: padded slots, or rows of which it only leaves some out.
+enum class Buffer { padded, ragged };
 enum class Weights { whole, sharded };  // sharded: stored in slices of D over the data axis, gathered before use
 
 struct Toy {
@@ -37,6 +39,7 @@ struct Toy {
   int64_t capacity = 0, group = 0;  // capacity 0: dropless; group 0: the tokens that one rank gates
   Drop drop = Drop::none;
   Normalize normalize = Normalize::before;
+  Buffer buffer = Buffer::padded;
 };
 
 // The same program on one rank, with the same gate groups.
