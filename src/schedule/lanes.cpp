@@ -26,13 +26,12 @@ std::vector<Lane> lanes(const Schedule& schedule, int ranks_per_node) {
   return all;
 }
 
-namespace {
-
-// Results that may share memory with an operand: they count as one when that memory is written.
 bool may_alias(const Op& op) {
   return as<Move>(op) || as<Split>(op) || as<Unflatten>(op) || as<Flatten>(op) || as<Dup>(op) || as<Pick>(op) ||
          !in_place(op).empty();
 }
+
+namespace {
 
 class Hazards {
  public:
