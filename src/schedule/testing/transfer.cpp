@@ -48,6 +48,22 @@ PerRank move_dense(const Mesh& mesh, const Type& from, const Legs& legs, PerRank
   return local;
 }
 
+// One rank's part filled with ones and every other with zeros: where ones arrive, elements were sent.
+std::vector<std::vector<double>> elements_sent(const Mesh& mesh, const Type& from, const Legs& legs,
+                                               const PerRank& local) {
+  std::vector<std::vector<double>> sent;
+  for (int r = 0; r < mesh.ranks(); ++r) {
+    PerRank marked;
+    for (int q = 0; q < mesh.ranks(); ++q) marked.emplace_back(local[q].shape);
+    std::fill(marked[r].data.begin(), marked[r].data.end(), 1.0);
+    const PerRank arrived = move_dense(mesh, from, legs, marked);
+    sent.emplace_back(mesh.ranks(), 0.0);
+    for (int q = 0; q < mesh.ranks(); ++q)
+      if (q != r) sent[r][q] = static_cast<double>(std::count(arrived[q].data.begin(), arrived[q].data.end(), 1.0));
+  }
+  return sent;
+}
+
 namespace {
 
 struct CellRows {

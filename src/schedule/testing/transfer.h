@@ -8,6 +8,10 @@ namespace plait::oracle {
 // Leg by leg: partial values are added, chunks joined or cut.
 PerRank move_dense(const Mesh& mesh, const Type& from, const Legs& legs, PerRank local);
 
+// sent[r][q]: the elements of rank r's part that reach rank q.
+std::vector<std::vector<double>> elements_sent(const Mesh& mesh, const Type& from, const Legs& legs,
+                                               const PerRank& local);
+
 struct RowsMove {
   const Type &from, &to;
   const Legs& legs;

@@ -1,0 +1,129 @@
+// Calls and bytes of a whole training step, forward and backward: what types say is what the oracle moves.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+
+#include "schedule/rewrite.h"
+#include "schedule/testing/families.h"
+#include "schedule/testing/transfer.h"
+#include "schedule/wire_bytes.h"
+
+namespace plait::oracle {
+namespace {
+
+struct Traffic {
+  int calls = 0;
+  double bytes = 0;  // that all ranks send together
+  bool operator==(const Traffic&) const = default;
+};
+using Record = std::map<Collective, Traffic>;
+constexpr int kItem = 8;
+
+double total(const std::vector<std::vector<double>>& sent) {
+  double sum = 0;
+  for (const auto& row : sent)
+    for (double n : row) sum += n;
+  return sum;
+}
+
+// A ring's all_reduce is a reduce_scatter and an all_gather: of each element that meets n - 1 others, 2/n travel.
+double ring(const Move& move, const Mesh& mesh) {
+  return collective(move.legs) == Collective::all_reduce ? 2.0 / mesh.count(wire_atoms(move.legs)) : 1.0;
+}
+
+bool of_rows(const Execution& run, const Step& step) { return run.types[step.in[0]].jagged_index() >= 0; }
+
+double width(const Mesh& mesh, const Type& rows) {
+  double n = 1;
+  for (size_t d = rows.jagged_index() + 1; d < rows.dims.size(); ++d)
+    n *= static_cast<double>(local_size(mesh, rows.dims[d]));
+  return n;
+}
+
+// Rows by the recorded tables; of a chunk, its part of the table.
+double rows_by_type(const Schedule& s, const Execution& run, const Step& step) {
+  const Type& from = run.types[step.in[0]];
+  Array table = recorded_table(s, run, from.dims[from.jagged_index()].table);
+  if (const std::vector<Mark>& marks = from.dims.front().stack; !marks.empty() && !marks.back().is_atom())
+    table = chunk(table, 0, marks.back().parts, marks.back().part);
+  const RaggedMove move{from.prefix(), run.types[step.out[0]].prefix(), std::get<Move>(step.op).legs};
+  return total(rows_sent(s.mesh, move, table.data));
+}
+
+Record by_type(const Schedule& s, const Execution& run) {
+  Record record;
+  for (const Step& step : s.steps) {
+    const WireCost cost = wire_cost(s, run.types, step, kItem);
+    if (cost.collective == Collective::none) continue;
+    ++record[cost.collective].calls;
+    record[cost.collective].bytes += of_rows(run, step)
+                                         ? rows_by_type(s, run, step) * width(s.mesh, run.types[step.in[0]]) * kItem
+                                         : cost.bytes * s.mesh.ranks();
+  }
+  return record;
+}
+
+// What travelled from rank to rank, whatever the list calls it.
+Record by_oracle(const Schedule& s, const Execution& run) {
+  Record record;
+  for (const Step& step : s.steps) {
+    const Move* move = as<Move>(step.op);
+    if (!move) continue;
+    double elements = 0;
+    if (const auto rows = run.rows.find(step.out[0]); rows != run.rows.end()) {
+      const Array& x = run.values[step.in[0]][0];
+      elements = total(rows->second) * static_cast<double>(x.stride(0));
+    } else if (of_rows(run, step)) {  // all rows of each rank meet those of its group
+      for (int r = 0; r < s.mesh.ranks(); ++r)
+        elements += static_cast<double>(run.values[step.in[0]][r].size()) * (s.mesh.count(wire_atoms(move->legs)) - 1);
+    } else {
+      for (ValueId v : step.in) elements += total(elements_sent(s.mesh, run.types[v], move->legs, run.values[v]));
+    }
+    if (collective(move->legs) == Collective::none) {
+      EXPECT_TRUE(of_rows(run, step) || elements == 0 || !wire_legs(move->legs).empty()) << s.title(step);
+      continue;
+    }
+    ++record[collective(move->legs)].calls;
+    record[collective(move->legs)].bytes += elements * kItem * ring(*move, s.mesh);
+  }
+  return record;
+}
+
+void expect_accounted(Toy toy, const std::function<Schedule(const Schedule&)>& rewrite) {
+  for (const MeshSize& mesh : kLayouts)
+    for (Family family : kFamilies) {
+      if (!fits(family, mesh)) continue;
+      toy.family = family;
+      toy.mesh = mesh;
+      Model model = build(toy);
+      model.schedule = rewrite(model.schedule);
+      const Outcome o = perform(model, {.skew = 1, .mask = {1, 0, 1, 1, 1, 1, 0, 0, 1, 1, 0, 1}});
+      const Record types = by_type(o.lowered, o.trace), moved = by_oracle(o.lowered, o.trace);
+      for (Collective c :
+           {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter, Collective::all_to_all}) {
+        SCOPED_TRACE(fmt::format("{} {} ranks {} tp {} esp {} ep {}", name(family), name(c), mesh.ranks, mesh.tp,
+                                 mesh.esp, mesh.ep));
+        ASSERT_EQ(types.count(c), moved.count(c));
+        if (!types.count(c)) continue;
+        EXPECT_EQ(types.at(c).calls, moved.at(c).calls);
+        EXPECT_NEAR(types.at(c).bytes, moved.at(c).bytes, 1e-6);
+      }
+    }
+}
+
+Schedule as_built(const Schedule& s) { return s; }
+
+TEST(Accounting, of_ragged_rows_is_what_moves) { expect_accounted({}, as_built); }
+TEST(Accounting, of_chunks_of_rows_is_what_moves) { expect_accounted({.chunks = 2}, as_built); }
+TEST(Accounting, of_padded_slots_is_what_moves) { expect_accounted({.capacity = 8}, as_built); }
+TEST(Accounting, of_weights_in_slices_is_what_moves) {
+  expect_accounted({.width = 8, .weights = Weights::sharded, .capacity = 8}, as_built);
+}
+TEST(Accounting, of_merged_moves_is_what_moves) { expect_accounted({.capacity = 8}, merge_moves); }
+TEST(Accounting, of_exchanges_atom_by_atom_is_what_moves) {
+  expect_accounted({}, [](const Schedule& s) { return one_atom_at_a_time(unfuse_moves(s)); });
+}
+
+}  // namespace
+}  // namespace plait::oracle
