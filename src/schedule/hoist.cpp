@@ -30,10 +30,22 @@ class Hoist {
     });
     for (ValueId& v : out_.outputs) v = alias_[v];
     check(out_);
-    return drop_unused(out_);
+    return without_orphans();
   }
 
  private:
+  // Drops what nobody reads any more, and keeps what nobody read before: a loss need not be an output.
+  Schedule without_orphans() const {
+    const std::vector<int> read = readers(source_);
+    Schedule all = out_;
+    for (const Step& step : source_.steps)
+      if (std::all_of(step.out.begin(), step.out.end(), [&](ValueId v) { return read[v] == 0; }))
+        for (ValueId v : step.out) all.outputs.push_back(alias_[v]);
+    Schedule kept = drop_unused(all);
+    kept.outputs = out_.outputs;
+    return kept;
+  }
+
   // How a value of tokens or of ragged rows is cut over the atoms; nothing for any other value.
   Legs cut(const Type& type) const {
     if (type.has("T")) return slice_legs(atoms_, "T");

@@ -99,6 +99,15 @@ TEST(Hoist, changes_nothing_that_is_computed) {
   });
 }
 
+TEST(Hoist, keeps_a_loss_that_is_no_output_and_drops_the_gate_that_it_replaced) {
+  const Model s1 = build(toy_at(Family::s1, {4, 2, 2, 2}, 1));
+  Model s2 = build(toy_at(Family::s2, {4, 2, 2, 2}, 1));
+  s2.schedule.outputs.clear();
+  const Schedule hoisted = hoist(s2.schedule, Axis::tp);
+  EXPECT_EQ(form(hoisted, s2.loss), form(s1.schedule, s1.loss));
+  EXPECT_EQ(hoisted.steps.size(), s1.schedule.steps.size());
+}
+
 TEST(Hoist, leaves_padded_slots_and_other_families_alone) {
   for (Family family : kFamilies)
     for (int64_t capacity : {0, 8}) {
