@@ -62,6 +62,14 @@ TEST(Cost, counts_this_ranks_share_and_renames_for_nothing) {
   EXPECT_DOUBLE_EQ(last(b, simple()).seconds, 0);
 }
 
+TEST(Cost, of_an_embedding_reads_no_more_of_the_table_than_it_writes) {
+  Builder b{Mesh()};
+  const ValueId table = b.leaf(LeafKind::parameter, "table", {{"V", 1000}, {"D", 4}});
+  Type ids{.dims = {{"T", 8}}, .holds = {}, .dtype = Dtype::integer, .grad = false};
+  b.add(Embed{}, {table, b.leaf(LeafKind::data, "ids", ids)});
+  EXPECT_DOUBLE_EQ(last(b, simple()).memory_bytes, 2. * 8 * 4 * 4);
+}
+
 TEST(Cost, of_a_message_within_a_node_is_that_levels) {
   Builder b{eight()};
   const Atoms tp = b.mesh().axis(Axis::tp);

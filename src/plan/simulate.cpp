@@ -28,7 +28,6 @@ double start_of(const Clock& clock, const Step& step, int lane) {
 void finish(Clock& clock, const Step& step, int lane, double end) {
   clock.free[lane] = end;
   for (ValueId v : step.out) clock.ready[v] = end;
-  for (const InPlace& update : in_place(step.op)) clock.ready[step.in[update.in]] = end;  // the next repeat reads it
 }
 
 }  // namespace
@@ -90,7 +89,7 @@ Timing measured(const Schedule& schedule, const Timeline& timeline) {
   Timing timing{.lanes = std::vector<int>(schedule.steps.size(), kComputeLane),
                 .seconds = std::vector<std::vector<double>>(ranks, std::vector<double>(places, 0))};
   for (const Span& span : timeline.spans) {
-    double last = span.start;
+    double last = 0;
     for (int q : company(schedule, schedule.steps[span.step], span.rank)) last = std::max(last, starts[q][span.place]);
     timing.seconds[span.rank][span.place] = span.end - last;
     timing.lanes[span.step] = span.lane;

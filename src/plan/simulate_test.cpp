@@ -90,12 +90,12 @@ TEST(Simulate, one_row_of_seconds_stands_for_equal_ranks) {
   for (size_t i = 0; i < one.spans.size(); ++i) EXPECT_EQ(all.spans[4 * i], one.spans[i]);
 }
 
-TEST(Simulate, a_repeated_section_waits_for_the_sum_it_adds_to) {
+TEST(Simulate, a_repeated_section_is_issued_as_often_as_it_runs) {
   Hand h;
   const ValueId sum = h.b.leaf(LeafKind::sum, "sum", {{"T", 8, stack_of(h.b.mesh().axis(Axis::tp))}});
   const ValueId x = h.op(h.leaf("x"), 1);
   h.b.add(Accumulate{}, {sum, x});
-  h.timing.lanes.push_back(2);  // a lane of its own, so that only the value holds it back
+  h.timing.lanes.push_back(2);  // a lane of its own, beside which the next repeat begins
   h.b.schedule().repeat = Repeat{.first = 0, .last = 2, .times = 3};
   h.seconds = {1, 4, 1, 4, 1, 4};
   const Timeline t = h.run();

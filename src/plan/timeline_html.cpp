@@ -93,7 +93,7 @@ function axis() {
   g.font = '11px system-ui, sans-serif'; g.textAlign = 'center';
   for (let i = Math.ceil(from / step); i * step <= to; ++i) {
     g.fillStyle = css('--line'); g.fillRect(X(i * step), TOP - 6, 1, height - TOP - FOOT + 12);
-    g.fillStyle = css('--soft'); g.fillText(secs(i * step), X(i * step), height - 8);
+    g.fillStyle = css('--soft'); g.fillText(secs(i * step), Math.min(X(i * step), LEFT + width() - 22), height - 8);
   }
 }
 function parts() {
@@ -102,7 +102,8 @@ function parts() {
     const a = Math.max(X(s), LEFT), b = Math.min(X(e), LEFT + width());
     if (b - a < 1) continue;
     g.fillStyle = css('--lane'); g.fillRect(a, 6, b - a - 1, 18);
-    g.fillStyle = css('--soft'); if (b - a > name.length * 6.5 + 4) g.fillText(name, (a + b) / 2, 19);
+    const label = [name, name.split(' ')[0]].find(t => b - a > t.length * 6 + 4);
+    g.fillStyle = css('--soft'); if (label) g.fillText(label, (a + b) / 2, 19);
   }
 }
 function draw() {

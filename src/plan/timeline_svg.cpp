@@ -73,7 +73,11 @@ void parts(Page& page) {
         "<rect class=\"part\" x=\"{:.1f}\" y=\"56\" width=\"{:.1f}\" height=\"16\" rx=\"3\"><title>{}, "
         "{}</title></rect>\n",
         from, std::max(width - 1, .5), escaped(part.name), human_seconds(part.end - part.start));
-    if (width > 6.5 * static_cast<double>(part.name.size()) + 4) text(page, "mid", from + width / 2, 68, part.name);
+    for (const std::string& label : {part.name, part.name.substr(0, part.name.find(' '))}) {
+      if (width < 5.9 * static_cast<double>(label.size()) + 4) continue;
+      text(page, "mid", from + width / 2, 68, label);
+      break;
+    }
   }
 }
 
