@@ -85,10 +85,10 @@ Timing measured(const Schedule& schedule, const Timeline& timeline) {
   const size_t places = issue_order(schedule).size();
   const int ranks = schedule.mesh.ranks();
   std::vector<std::vector<double>> starts(ranks, std::vector<double>(places, 0));
-  for (const Span& span : timeline.spans) starts[span.rank][span.place] = span.start;
+  for (const TimeSpan& span : timeline.spans) starts[span.rank][span.place] = span.start;
   Timing timing{.lanes = std::vector<int>(schedule.steps.size(), kComputeLane),
                 .seconds = std::vector<std::vector<double>>(ranks, std::vector<double>(places, 0))};
-  for (const Span& span : timeline.spans) {
+  for (const TimeSpan& span : timeline.spans) {
     double last = 0;
     for (int q : company(schedule, schedule.steps[span.step], span.rank)) last = std::max(last, starts[q][span.place]);
     timing.seconds[span.rank][span.place] = span.end - last;

@@ -9,16 +9,16 @@ namespace plait {
 // The indices of a list's steps in the order in which every rank issues them: a repeated section as often as it runs.
 std::vector<int> issue_order(const Schedule& schedule);
 
-struct Span {
+struct TimeSpan {
   int rank = 0, lane = 0;
   int step = 0;               // index in the list
   int place = 0;              // in the issue order
   double start = 0, end = 0;  // s
-  bool operator==(const Span&) const = default;
+  bool operator==(const TimeSpan&) const = default;
 };
 
 struct Timeline {
-  std::vector<Span> spans;  // by place, then rank
+  std::vector<TimeSpan> spans;  // by place, then rank
   double makespan = 0;
 };
 

@@ -44,7 +44,7 @@ TEST(Simulate, a_chain_takes_the_sum_of_its_steps) {
   h.op(h.gather(h.op(h.leaf("x"), 1), 2), 4);
   const Timeline t = h.run();
   EXPECT_DOUBLE_EQ(t.makespan, 7);
-  EXPECT_EQ(t.spans[2], (Span{.lane = kComputeLane, .step = 2, .place = 2, .start = 3, .end = 7}));
+  EXPECT_EQ(t.spans[2], (TimeSpan{.lane = kComputeLane, .step = 2, .place = 2, .start = 3, .end = 7}));
 }
 
 TEST(Simulate, what_does_not_need_a_move_runs_beside_it) {

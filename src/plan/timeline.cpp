@@ -108,7 +108,7 @@ std::vector<std::string> lane_names(const Machine& machine) {
 
 std::vector<TimelineRow> timeline_rows(const Drawing& drawing) {
   std::map<std::vector<int>, TimelineRow> rows;
-  for (const Span& span : drawing.timeline.spans) {
+  for (const TimeSpan& span : drawing.timeline.spans) {
     if (span.end <= span.start) continue;
     TimelineRow& row = rows[{span.rank, span.lane}];
     row.rank = span.rank, row.lane = span.lane;
@@ -122,7 +122,7 @@ std::vector<TimelineRow> timeline_rows(const Drawing& drawing) {
 
 std::vector<PartSpan> part_spans(const Drawing& drawing) {
   std::vector<PartSpan> parts;
-  for (const Span& span : drawing.timeline.spans) {
+  for (const TimeSpan& span : drawing.timeline.spans) {
     if (span.rank != 0 || span.end <= span.start) continue;
     const std::string& name = drawing.notes[span.step].part;
     if (parts.empty() || parts.back().name != name) {
@@ -141,7 +141,7 @@ std::string chrome_trace(const Drawing& drawing) {
     put(fmt::format(R"({{"ph":"M","name":"process_name","pid":{0},"args":{{"name":"rank {0}"}}}})", row.rank));
     put(fmt::format(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})", row.rank, row.lane,
                     json_quoted(drawing.lanes[row.lane])));
-    for (const Span* span : row.spans) {
+    for (const TimeSpan* span : row.spans) {
       const StepNote& note = drawing.notes[span->step];
       std::string lines;
       for (const std::string& line : note.lines) lines += (lines.empty() ? "" : "; ") + line;

@@ -183,7 +183,7 @@ std::string note_json(const StepNote& note) {
 
 std::string row_json(const Drawing& drawing, const TimelineRow& row) {
   return fmt::format(R"({{"rank":{},"lane":{},"busy":{:.9g},"boxes":{}}})", row.rank, quoted(drawing.lanes[row.lane]),
-                     row.busy, list(row.spans, [](const Span* span) {
+                     row.busy, list(row.spans, [](const TimeSpan* span) {
                        return fmt::format("[{},{:.9g},{:.9g}]", span->step, span->start, span->end);
                      }));
 }

@@ -6,8 +6,8 @@ namespace plait {
 
 struct TimelineRow {
   int rank = 0, lane = 0;
-  std::vector<const Span*> spans;  // that take time, by start
-  double busy = 0;                 // s
+  std::vector<const TimeSpan*> spans;  // that take time, by start
+  double busy = 0;                     // s
 };
 
 // The rows that have something to show, by rank and lane. They point into the drawing.

@@ -93,7 +93,7 @@ void axis(Page& page) {
 
 // A run of boxes that is drawn as one.
 struct Run {
-  const Span* first = nullptr;
+  const TimeSpan* first = nullptr;
   double start = 0, end = 0;
   int steps = 0;
   double by_kind[kStepKinds] = {};
@@ -127,7 +127,7 @@ void boxes(Page& page, const TimelineRow& row, double y) {
     if (run.steps > 0) box(page, run, y);
     run = {};
   };
-  for (const Span* span : row.spans) {
+  for (const TimeSpan* span : row.spans) {
     const bool narrow = span->end - span->start < pixel;
     if (!narrow || (run.steps > 0 && (span->start - run.end > pixel || run.end - run.start > pixel))) flush();
     if (run.steps == 0) run.first = span, run.start = span->start;
