@@ -33,7 +33,15 @@ struct MoeConfig {
   int64_t num_experts_per_tok = 2;
   int64_t moe_intermediate_size = 0;  // 0: model.intermediate_size
   std::string gate = "softmax";
+  std::string order = "softmax_first";
   std::string normalize = "before";
+  std::string sample = "none";
+  double jitter = 0;
+  int64_t expert_groups = 1;
+  int64_t kept_groups = 1;
+  double routed_scaling = 1;
+  double bias_rate = 0.001;
+  int64_t shared_experts = 0;
   std::optional<double> capacity;  // empty: "none", nothing is dropped
   int64_t min_capacity = 4;
   std::string drop = "probs";
@@ -147,8 +155,9 @@ bool has_experts(const Config& config, int64_t layer);  // is this layer's feed-
 int64_t num_expert_layers(const Config& config);
 int64_t micro_batches(const Config& config);  // micro-batches a data rank accumulates per step
 int64_t micro_tokens(const Config& config);   // tokens of one micro-batch on one data rank
-int64_t gated_tokens(const Config& config);   // of those, what one rank's gate sees: a tp-th part in s1 and sharded, esp times them in parm
-int64_t gate_group(const Config& config);     // tokens whose capacity is decided together
+int64_t gated_tokens(const Config& config);  // of those, what one rank's gate sees: a tp-th part in s1 and sharded, esp
+                                             // times them in parm
+int64_t gate_group(const Config& config);    // tokens whose capacity is decided together
 int64_t expert_capacity(const Config& config, int64_t tokens);  // C of a group; REQUIRES moe.capacity to be set
 
 }  // namespace plait

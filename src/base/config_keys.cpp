@@ -54,20 +54,41 @@ void add_moe(std::vector<Key>& keys, MoeConfig& c) {
        {"moe.gate",
         &c.gate,
         kAny,
-        "top-k of softmax, or Switch (top-1, weight not renormalised)",
-        {"softmax", "switch"}},
+        "who chooses: top-k of softmax, Switch (top-1), GShard (top-2), sigmoid + bias, each expert, equal shares, a "
+        "hash of the id",
+        {"softmax", "switch", "gshard", "sigmoid", "expert_choice", "base", "hash"}},
+       {"moe.order",
+        &c.order,
+        kAny,
+        "softmax over all experts before the top-k, or over the chosen ones after it",
+        {"softmax_first", "topk_first"}},
        {"moe.normalize",
         &c.normalize,
         kAny,
         "renormalise the chosen weights before dropping, after, or never",
         {"before", "after", "none"}},
+       {"moe.sample",
+        &c.sample,
+        kAny,
+        "in training, draw the Switch choice or GShard's second one by Gumbel noise",
+        {"none", "gumbel"}},
+       {"moe.jitter", &c.jitter, kFraction, "in training, factors 1 - jitter to 1 + jitter on the gate's input", {}},
+       {"moe.expert_groups", &c.expert_groups, kCount, "sigmoid gate: groups that the experts are cut into", {}},
+       {"moe.kept_groups", &c.kept_groups, kCount, "sigmoid gate: groups, by their two best, that may be chosen", {}},
+       {"moe.routed_scaling", &c.routed_scaling, kPositive, "sigmoid gate: factor of every weight", {}},
+       {"moe.bias_rate", &c.bias_rate, kNotNegative, "sigmoid gate: step of the bias against the load", {}},
+       {"moe.shared_experts", &c.shared_experts, kCountOrZero, "experts that every token goes to besides", {}},
        {"moe.capacity",
         &c.capacity,
         kPositive,
         "rows an expert takes per fair share; none: nothing is dropped",
         {"none"}},
        {"moe.min_capacity", &c.min_capacity, kCountOrZero, "an expert takes at least so many rows", {}},
-       {"moe.drop", &c.drop, kAny, "who stays over capacity: the most probable, or the first", {"probs", "position"}},
+       {"moe.drop",
+        &c.drop,
+        kAny,
+        "who stays over capacity: the most probable, the first, or random ones",
+        {"probs", "position", "rts"}},
        {"moe.group", &c.group, kCountOrZero, "tokens that share a capacity; rank: those that one rank gates", {"rank"}},
        {"moe.aux_coef", &c.aux_coef, kNotNegative, "weight of the load-balancing loss", {}},
        {"moe.z_coef", &c.z_coef, kNotNegative, "weight of the gate's z-loss", {}}});
@@ -243,6 +264,33 @@ bool in_range(const Key& key) {
       key.slot);
 }
 
+namespace {
+
+// The gates that read a key; empty: all.
+std::vector<std::string> readers(std::string_view name) {
+  if (name == "moe.order") return {"softmax"};
+  if (name == "moe.normalize") return {"softmax", "sigmoid"};
+  if (name == "moe.sample") return {"switch", "gshard"};
+  if (name == "moe.drop") return {"softmax", "switch", "sigmoid", "base"};
+  if (name == "moe.z_coef" || name == "moe.jitter")
+    return {"softmax", "switch", "gshard", "sigmoid", "expert_choice", "base"};
+  if (name == "moe.aux_coef") return {"softmax", "switch", "gshard"};
+  for (const char* sigmoid : {"moe.expert_groups", "moe.kept_groups", "moe.routed_scaling", "moe.bias_rate"})
+    if (name == sigmoid) return {"sigmoid"};
+  return {};
+}
+
+std::string no_effect_on_gate(const MoeConfig& moe, std::string_view name) {
+  if (name == "moe.normalize" && moe.gate == "switch")
+    return "the Switch gate never renormalises (moe.gate = \"switch\")";
+  const std::vector<std::string> gates = readers(name);
+  if (gates.empty() || std::ranges::find(gates, moe.gate) != gates.end()) return "";
+  return fmt::format("only {} {} it (moe.gate = \"{}\")", join(gates, ", "), gates.size() > 1 ? "read" : "reads",
+                     moe.gate);
+}
+
+}  // namespace
+
 std::string no_effect(const Config& c, std::string_view name) {
   const bool experts = has_expert_layers(c);
   const auto is_any = [&](auto... names) { return ((name == names) || ...); };
@@ -251,12 +299,12 @@ std::string no_effect(const Config& c, std::string_view name) {
     return fmt::format("no layer has experts (moe.every = {}, moe.num_experts = {}, model.num_hidden_layers = {})",
                        c.moe.every, c.moe.num_experts, c.model.num_hidden_layers);
   if (name == "moe.num_experts" && c.moe.every == 0) return "no layer has experts (moe.every = 0)";
-  if (is_any("moe.min_capacity", "moe.drop", "moe.group") && !c.moe.capacity)
+  if (is_any("moe.min_capacity", "moe.drop", "moe.group") && !c.moe.capacity &&
+      !(name == "moe.group" && c.moe.gate == "base"))
     return "nothing is dropped (moe.capacity = \"none\")";
+  if (const std::string why = no_effect_on_gate(c.moe, name); !why.empty()) return why;
   if (name == "schedule.fuse" && (c.schedule.moe == "ted" || c.schedule.moe == "dtd" || c.schedule.moe == "parm"))
     return fmt::format("{} has no gather that could be fused (schedule.moe)", c.schedule.moe);
-  if (name == "moe.normalize" && c.moe.gate == "switch")
-    return "the Switch gate never renormalises (moe.gate = \"switch\")";
   if (name == "model.intermediate_size" && experts && c.moe.every == 1 && c.moe.moe_intermediate_size > 0)
     return "every layer has experts, whose width is moe.moe_intermediate_size";
   if (is_any("optim.betas", "optim.eps") && c.optim.name == "sgd") return "sgd keeps no moments (optim.name = \"sgd\")";

@@ -100,14 +100,42 @@ void check_family_capacity(const Config& c) {
         c.mesh.tp, c.mesh.esp);
 }
 
+void check_gate(const Config& c) {
+  const std::string& gate = c.moe.gate;
+  const Named chosen{"moe.num_experts_per_tok", c.moe.num_experts_per_tok};
+  const int64_t fixed = gate == "switch" || gate == "base" ? 1 : gate == "gshard" ? 2 : chosen.value;
+  if (chosen.value != fixed)
+    input_error("{}, but moe.gate = \"{}\" chooses exactly {}: set it to {}", chosen.text(), gate, fixed, fixed);
+  if (gate == "expert_choice" && !c.moe.capacity)
+    input_error("moe.gate = \"expert_choice\" takes moe.capacity rows for each expert, but it is \"none\"");
+  if (gate == "base") must_divide({"moe.group", gate_group(c)}, {"the tokens that one rank gates", gated_tokens(c)});
+  const Named groups{"moe.expert_groups", c.moe.expert_groups}, kept{"moe.kept_groups", c.moe.kept_groups};
+  must_divide(groups, {"moe.num_experts", c.moe.num_experts});
+  if (kept.value > groups.value) input_error("{} is more than {}", kept.text(), groups.text());
+  const int64_t room = c.moe.num_experts / groups.value * kept.value;
+  if (kept.value < groups.value && chosen.value > room)
+    input_error("{} is more than the {} experts of {}", chosen.text(), room, kept.text());
+  if (c.schedule.moe != "parm") return;
+  if (gate == "expert_choice" || gate == "base")
+    input_error("moe.gate = \"{}\" decides over groups of tokens, but schedule.moe = \"parm\" gates copies of them",
+                gate);
+  if (c.mesh.tp > 1 && (c.moe.sample != "none" || c.moe.jitter > 0))
+    input_error(
+        "schedule.moe = \"parm\" gates mesh.tp = {} copies of each token, which moe.sample = \"{}\" and moe.jitter = "
+        "{} would send different ways",
+        c.mesh.tp, c.moe.sample, c.moe.jitter);
+}
+
 void check_experts(const Config& c) {
   const Named experts{"moe.num_experts", c.moe.num_experts};
   const Named chosen{"moe.num_experts_per_tok", c.moe.num_experts_per_tok};
   must_divide({"mesh.ep", c.mesh.ep}, experts);
   must_divide({"mesh.esp", c.mesh.esp}, {"moe.moe_intermediate_size", c.moe.moe_intermediate_size});
+  if (c.moe.shared_experts > 0)
+    must_divide({"mesh.tp", c.mesh.tp},
+                {"moe.shared_experts x moe.moe_intermediate_size", c.moe.shared_experts * c.moe.moe_intermediate_size});
   if (chosen.value > experts.value) input_error("{} is more than {}", chosen.text(), experts.text());
-  if (c.moe.gate == "switch" && chosen.value != 1)
-    input_error("{}, but moe.gate = \"switch\" chooses exactly 1: set it to 1", chosen.text());
+  check_gate(c);
   if ((c.schedule.moe == "ted" || c.schedule.moe == "dtd") && c.mesh.tp != c.mesh.esp)
     input_error("schedule.moe = \"{}\" needs mesh.esp = mesh.tp, but mesh.esp = {} and mesh.tp = {}", c.schedule.moe,
                 c.mesh.esp, c.mesh.tp);

@@ -93,7 +93,8 @@ TEST(Config, a_value_of_the_wrong_kind_says_what_was_expected) {
   EXPECT_EQ(refused("", {"train.steps=0"}),
             "override train.steps=0: train.steps = 0, expected an integer of at least 1");
   EXPECT_EQ(refused("", {"moe.gate=topk"}),
-            "override moe.gate=topk: moe.gate = 'topk', expected one of \"softmax\", \"switch\"");
+            "override moe.gate=topk: moe.gate = 'topk', expected one of \"softmax\", \"switch\", \"gshard\", "
+            "\"sigmoid\", \"expert_choice\", \"base\", \"hash\"");
   EXPECT_EQ(refused("", {"moe.capacity=-1"}),
             "override moe.capacity=-1: moe.capacity = -1, expected a number above 0 or \"none\"");
   EXPECT_EQ(refused("", {"moe.group=world"}),
@@ -124,6 +125,12 @@ TEST(Config, a_key_without_effect_is_refused) {
                                    {"moe.drop=position"},
                                    {"moe.group=8"},
                                    {"moe.gate=switch", "moe.normalize=none"},
+                                   {"moe.gate=gshard", "moe.order=topk_first"},
+                                   {"moe.gate=gshard", "moe.capacity=1", "moe.drop=probs"},
+                                   {"moe.gate=hash", "moe.z_coef=0.1"},
+                                   {"moe.gate=sigmoid", "moe.aux_coef=0.1"},
+                                   {"moe.gate=softmax", "moe.bias_rate=0.1"},
+                                   {"moe.gate=softmax", "moe.sample=gumbel"},
                                    {"model.intermediate_size=8", "moe.moe_intermediate_size=16"},
                                    {"optim.name=sgd", "optim.eps=1e-6"},
                                    {"optim.name=sgd", "optim.betas=[0.1, 0.2]"},
@@ -163,7 +170,7 @@ TEST(Config, what_is_saved_reads_back_equal) {
 
 TEST(Config, the_list_of_keys_is_complete_and_readable) {
   const auto keys = config_keys();
-  EXPECT_EQ(keys.size(), 11u + 12 + 5 + 1 + 8 + 9 + 2 + 3);
+  EXPECT_EQ(keys.size(), 11u + 20 + 5 + 3 + 8 + 9 + 2 + 3);
   for (const KeyInfo& key : keys) {
     EXPECT_FALSE(key.meaning.empty()) << key.name;
     EXPECT_EQ(refused("[" + key.name.substr(0, key.name.find('.')) + "]\n" + key.name.substr(key.name.find('.') + 1) +
@@ -207,6 +214,23 @@ TEST(Config, an_illegal_layout_names_the_two_numbers) {
          "moe.moe_intermediate_size = 510 is not divisible by mesh.esp = 4");
   expect({"moe.num_experts=1"}, "moe.num_experts_per_tok = 2 is more than moe.num_experts = 1");
   expect({"moe.gate=switch"}, "moe.num_experts_per_tok = 2, but moe.gate = \"switch\" chooses exactly 1: set it to 1");
+  expect({"moe.gate=gshard", "moe.num_experts_per_tok=1"},
+         "moe.num_experts_per_tok = 1, but moe.gate = \"gshard\" chooses exactly 2: set it to 2");
+  expect({"moe.gate=expert_choice"},
+         "moe.gate = \"expert_choice\" takes moe.capacity rows for each expert, but it is \"none\"");
+  expect({"moe.gate=base", "moe.num_experts_per_tok=1", "moe.group=7"},
+         "the tokens that one rank gates = 2048 is not divisible by moe.group = 7");
+  expect({"moe.gate=sigmoid", "moe.expert_groups=3"}, "moe.num_experts = 8 is not divisible by moe.expert_groups = 3");
+  expect({"moe.gate=sigmoid", "moe.expert_groups=8"},
+         "moe.num_experts_per_tok = 2 is more than the 1 experts of moe.kept_groups = 1");
+  expect({"moe.shared_experts=1", "moe.moe_intermediate_size=5", "mesh.tp=2", "mesh.esp=1"},
+         "moe.shared_experts x moe.moe_intermediate_size = 5 is not divisible by mesh.tp = 2");
+  expect({"moe.gate=base", "moe.num_experts_per_tok=1", "schedule.moe=parm"},
+         "moe.gate = \"base\" decides over groups of tokens, but schedule.moe = \"parm\" gates copies of them");
+  expect({"moe.gate=gshard", "moe.sample=gumbel", "schedule.moe=parm", "mesh.tp=2"},
+         "schedule.moe = \"parm\" gates mesh.tp = 2 copies of each token, which moe.sample = \"gumbel\" and moe.jitter "
+         "= 0 "
+         "would send different ways");
   expect({"model.hidden_size=126"}, "model.hidden_size = 126 is not divisible by model.num_attention_heads = 4");
   expect({"model.hidden_size=12"},
          "model.hidden_size = 12 over model.num_attention_heads = 4 gives heads of size 3; rotary positions need an "

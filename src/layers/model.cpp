@@ -22,6 +22,10 @@ void declare_data(Writer& w) {
   integers("targets");
   w.b.leaf(LeafKind::data, "weight", tokens);
   if (s.moe_every > 0) integers("mask");
+  if (s.moe_every > 0 && s.draws()) {
+    const std::vector<Hold> everywhere(w.b.mesh().num_atoms(), Hold::I);
+    w.b.leaf(LeafKind::data, "step_key", Type{.holds = everywhere, .dtype = Dtype::integer, .grad = false});
+  }
   if (s.moe_every > 0 && (s.aux_coef != 0 || s.z_coef != 0)) {
     w.b.leaf(LeafKind::data, "inv_tokens", std::vector<Dim>{});
     w.b.leaf(LeafKind::data, "share", std::vector<Dim>{});
@@ -87,7 +91,7 @@ Model build_model(const Mesh& mesh, const ModelSizes& sizes) {
 }
 
 Model build_logits(const ModelSizes& sizes) {
-  Writer w(Mesh{}, sizes);
+  Writer w(Mesh{}, without_draws(sizes));
   declare_data(w);
   const Body body = write_body(w);
   w.model.logits = write_head(w, body.x);

@@ -12,7 +12,9 @@ namespace plait {
 
 // Data leaves, per micro-batch: ids[T], targets[T], weight[T] = 1 / (targets of the whole batch), 0 on padding; with
 // experts also mask[T] (1 = real token), and where an auxiliary loss is on inv_tokens[] = 1 / real tokens of the
-// micro-batch in the world and share[] = its share of the batch's tokens. T is sharded over dp, I over tp.
+// micro-batch in the world and share[] = its share of the batch's tokens, and where a gate draws step_key[], an integer
+// of its own for each micro-batch of a run. State leaves: the bias of each sigmoid gate. T is sharded over dp, I over
+// tp.
 struct Model {
   Schedule schedule;
   std::vector<Parameter> parameters;
@@ -23,10 +25,13 @@ struct Model {
   ValueId logits = -1;                // [T, V], only of build_logits
 };
 
+// The state leaf of a sigmoid gate: its bias, [E].
+std::string bias_name(int64_t layer);
+
 // Outputs nll, aux, chosen and kept.
 Model build_model(const Mesh& mesh, const ModelSizes& sizes);
 
-// Without loss: outputs the logits [T, V]; needs ids and, with experts, mask. One rank.
+// Without loss and draws: outputs the logits [T, V]; needs ids and, with experts, mask. One rank.
 Model build_logits(const ModelSizes& sizes);
 
 }  // namespace plait

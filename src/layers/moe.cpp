@@ -67,17 +67,46 @@ ValueId once(Writer& w, ValueId sum) {
   return copies == 1 ? sum : w.b.add(Scale{1.0 / copies}, {sum});
 }
 
+Route route_of(const ModelSizes& s, int64_t layer) {
+  Route route{s.gate, s.normalize, s.drop, s.routes(), s.capacity, s.group, s.rule};
+  route.rule.stream = layer;
+  return route;
+}
+
+// A data leaf [T] as the gate takes its tokens.
+ValueId gate_data(Writer& w, const char* leaf) {
+  const ValueId all = w.b.schedule().find(leaf);
+  return w.sizes.family == Family::sharded ? w.b.slice(all, w.tp, "T") : to_gate(w, all);
+}
+
+ValueId write_logits(Writer& w, ValueId h, int64_t layer) {
+  if (w.sizes.jitter > 0) h = w.b.add(Jitter{w.sizes.jitter, layer}, {h, w.b.schedule().find("step_key")}, "jitter");
+  return w.product(h, layer_name(layer, "mlp.gate.weight"), {"T", "E"}, "logits");
+}
+
+std::vector<ValueId> write_hash_route(Writer& w, ValueId mask) {
+  const ModelSizes& s = w.sizes;
+  return w.b.add_all(HashRoute{s.experts, s.top_k, s.capacity, s.group}, {gate_data(w, "ids"), mask}, "route");
+}
+
+std::vector<ValueId> write_route(Writer& w, ValueId logits, ValueId mask, int64_t layer) {
+  const Route route = route_of(w.sizes, layer);
+  std::vector<ValueId> operands = {logits, mask};
+  if (route.gate == Gate::sigmoid) operands.push_back(w.b.schedule().find(bias_name(layer)));
+  if (route.draws()) operands.push_back(w.b.schedule().find("step_key"));
+  return w.b.add_all(route, operands, "route");
+}
+
 Gated write_gate(Writer& w, ValueId h, int64_t layer) {
   const ModelSizes& s = w.sizes;
-  const ValueId all = w.b.schedule().find("mask");
-  const ValueId mask = s.family == Family::sharded ? w.b.slice(all, w.tp, "T") : to_gate(w, all);
-  const ValueId logits = w.product(h, layer_name(layer, "mlp.gate.weight"), {"T", "E"}, "logits");
-  const Route route{s.gate, s.normalize, s.drop, s.top_k, s.capacity, s.group};
-  const std::vector<ValueId> routes = w.b.add_all(route, {logits, mask}, "route");
+  const ValueId mask = gate_data(w, "mask"), logits = s.gate == Gate::hash ? -1 : write_logits(w, h, layer);
+  const std::vector<ValueId> routes = logits < 0 ? write_hash_route(w, mask) : write_route(w, logits, mask, layer);
   Gated gated{routes[0], routes[1], routes[2], {}};
   const std::vector<ValueId> load = w.b.add_all(Load{s.experts}, {gated.idx, gated.slot}, "load");
   gated.sums.chosen = once(w, load[0]);
   gated.sums.kept = once(w, load[1]);
+  if (s.counts_apart())
+    gated.sums.counted = once(w, w.b.add(Load{s.experts, s.aux_choices()}, {gated.idx, gated.slot}, "load_first"));
   if (s.aux_coef == 0 && s.z_coef == 0) return gated;
   const std::vector<ValueId> stats = w.b.add_all(GateStats{}, {logits, mask}, "gate_stats");
   gated.sums.psum = once(w, stats[0]);
@@ -136,15 +165,18 @@ ValueId through_rows(Writer& w, const Routed& r, int64_t layer) {
 
 MoeOutput write_moe(Writer& w, ValueId x, int64_t layer) {
   const ModelSizes& s = w.sizes;
-  const ValueId h = to_gate(w, w.norm(x, layer_name(layer, "post_attention_layernorm.weight")));
+  const ValueId normed = w.norm(x, layer_name(layer, "post_attention_layernorm.weight"));
+  const ValueId h = to_gate(w, normed);
   Routed routed{.tokens = h,
                 .gated = write_gate(w, h, layer),
-                .routing = {.id = fmt::format("r{}", layer), .experts = s.experts, .top_k = s.top_k}};
+                .routing = {.id = fmt::format("r{}", layer), .experts = s.experts, .top_k = s.routes()}};
   routed.routing.capacity = s.capacity;
-  routed.routing.group = s.group;
+  routed.routing.group = s.capacity ? s.group : 0;
   routed.routing.chunks = s.capacity ? 1 : s.chunks;
   const ValueId y = s.capacity ? through_slots(w, routed, layer) : through_rows(w, routed, layer);
-  return {w.b.add(Add{}, {x, from_gate(w, y)}, "x"), routed.gated.sums};
+  std::vector<ValueId> terms = {x, from_gate(w, y)};
+  if (s.shared_experts > 0) terms.push_back(write_shared_experts(w, normed, layer));
+  return {w.b.add(Add{}, terms, "x"), routed.gated.sums};
 }
 
 void write_gate_losses(Writer& w, const std::vector<GateSums>& layers) {
@@ -155,6 +187,7 @@ void write_gate_losses(Writer& w, const std::vector<GateSums>& layers) {
   for (const GateSums& g : layers) {
     if (losses) sums.insert(sums.end(), {g.psum, g.zsum});
     sums.insert(sums.end(), {g.chosen, g.kept});
+    if (g.counted >= 0) sums.push_back(g.counted);
   }
   if (sums.empty()) return;
   sums = w.b.move_all(sums, leave_legs(w.gated));
@@ -163,10 +196,10 @@ void write_gate_losses(Writer& w, const std::vector<GateSums>& layers) {
     const ValueId psum = losses ? *it++ : -1, zsum = losses ? *it++ : -1;
     w.model.chosen.push_back(*it++);
     w.model.kept.push_back(*it++);
+    const ValueId load = s.counts_apart() ? *it++ : w.model.chosen.back();
     if (!losses) continue;
     const ValueId inv = w.b.schedule().find("inv_tokens"), share = w.b.schedule().find("share");
-    terms.push_back(
-        w.b.add(Balance{s.aux_coef, s.z_coef, s.top_k}, {psum, w.model.chosen.back(), zsum, inv, share}, "aux"));
+    terms.push_back(w.b.add(Balance{s.aux_coef, s.z_coef, s.aux_choices()}, {psum, load, zsum, inv, share}, "aux"));
   }
   if (!terms.empty()) w.model.aux = terms.size() == 1 ? terms[0] : w.b.add(Add{}, terms, "aux_total");
 }

@@ -28,6 +28,30 @@ bool fuses(const Config& c, Family family) {
   return c.schedule.fuse == "yes";
 }
 
+// These balance by other means than a loss.
+bool has_aux_loss(Gate gate) {
+  return gate != Gate::sigmoid && gate != Gate::expert_choice && gate != Gate::base && gate != Gate::hash;
+}
+
+// What only some gates read.
+void fill_gate(ModelSizes& s, const Config& c) {
+  s.gate = choice<Gate>(c.moe.gate, "moe.gate");
+  if (s.gate == Gate::softmax && c.moe.order == "topk_first") s.gate = Gate::topk_softmax;
+  if (s.gate == Gate::switch_top1 || s.gate == Gate::gshard) s.rule.sample = choice<Sample>(c.moe.sample, "moe.sample");
+  if (s.gate == Gate::sigmoid) {
+    s.rule.expert_groups = c.moe.expert_groups;
+    s.rule.kept_groups = c.moe.kept_groups;
+    s.rule.scaling = c.moe.routed_scaling;
+    s.bias_rate = c.moe.bias_rate;
+  }
+  s.normalize = s.gate == Gate::switch_top1 ? Normalize::none : choice<Normalize>(c.moe.normalize, "moe.normalize");
+  s.jitter = s.gate == Gate::hash ? 0 : c.moe.jitter;
+  s.shared_experts = c.moe.shared_experts;
+  s.aux_coef = has_aux_loss(s.gate) ? c.moe.aux_coef : 0;
+  s.z_coef = s.gate == Gate::hash ? 0 : c.moe.z_coef;
+  if (s.gate == Gate::base) s.group = gate_group(c);
+}
+
 void fill_experts(ModelSizes& s, const Config& c) {
   s.moe_every = c.moe.every;
   s.fuse = fuses(c, s.family);
@@ -35,12 +59,11 @@ void fill_experts(ModelSizes& s, const Config& c) {
   s.experts = c.moe.num_experts;
   s.top_k = c.moe.num_experts_per_tok;
   s.expert_ffn = c.moe.moe_intermediate_size;
-  s.gate = choice<Gate>(c.moe.gate, "moe.gate");
-  s.normalize = s.gate == Gate::switch_top1 ? Normalize::none : choice<Normalize>(c.moe.normalize, "moe.normalize");
-  s.aux_coef = c.moe.aux_coef;
-  s.z_coef = c.moe.z_coef;
+  fill_gate(s, c);
   if (!c.moe.capacity) return;
-  s.drop = choice<Drop>(c.moe.drop, "moe.drop");
+  const bool queues = s.gate == Gate::gshard || s.gate == Gate::expert_choice ||
+                      s.gate == Gate::hash;  // whose order is part of the gate
+  s.drop = queues ? Drop::position : choice<Drop>(c.moe.drop, "moe.drop");
   s.group = gate_group(c);
   s.capacity = expert_capacity(c, s.group);
   const bool slices = s.family == Family::dtd || s.family == Family::s2;
@@ -67,6 +90,14 @@ ModelSizes model_sizes(const Config& c) {
   s.rope_theta = c.model.rope_theta;
   s.family = family(c.schedule.moe);
   if (num_expert_layers(c) > 0) fill_experts(s, c);
+  return s;
+}
+
+ModelSizes without_draws(const ModelSizes& sizes) {
+  ModelSizes s = sizes;
+  s.rule.sample = Sample::none;
+  s.jitter = 0;
+  if (s.drop == Drop::rts) s.drop = Drop::position;
   return s;
 }
 

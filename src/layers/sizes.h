@@ -31,17 +31,28 @@ struct ModelSizes {
   Drop drop = Drop::none;
   int64_t group = 0;     // tokens of a gate group; 0 = dropless
   int64_t capacity = 0;  // slots an expert has for each group; 0 = dropless
+  GateRule rule = {};    // `stream` is set by layer
+  double jitter = 0;     // of the gate's input, in training
+  double bias_rate = 0;  // sigmoid: how far a bias moves in a step
+  int64_t shared_experts = 0;
   double aux_coef = 0, z_coef = 0;
   bool fuse = false;   // the exchange over ep and the gather over esp in one message
   int64_t chunks = 1;  // of the rows: exchange | experts | exchange one after another
 
   int64_t tokens() const { return sequences * positions; }
   int64_t head_size() const { return width / heads; }
+  bool draws() const { return drop == Drop::rts || rule.sample != Sample::none || jitter > 0; }
+  int64_t routes() const { return gate == Gate::expert_choice ? experts : top_k; }  // places of a token, K
+  int64_t aux_choices() const { return gate == Gate::gshard ? 1 : top_k; }          // that the auxiliary loss counts
+  bool counts_apart() const { return aux_coef != 0 && aux_choices() < top_k; }
   bool has_experts(int64_t layer) const { return moe_every > 0 && (layer + 1) % moe_every == 0; }
 };
 
 // REQUIRES a resolved, validated config. C is rounded up to a multiple of tp where the family slices the slots.
 ModelSizes model_sizes(const Config& config);
+
+// Without anything random: random priorities become first come.
+ModelSizes without_draws(const ModelSizes& sizes);
 
 // Of a batch of `sequences` in the world; gate groups are cut to the tokens that a rank then gates.
 ModelSizes with_batch(const ModelSizes& sizes, int64_t sequences, int64_t positions);

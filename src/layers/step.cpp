@@ -57,6 +57,15 @@ void write_update(Builder& b, TrainingStep& step, const Optimizer& o, ValueId fa
   }
 }
 
+// Each bias moves against the load of its layer in the whole batch.
+void write_biases(Builder& b, const Model& model, const ModelSizes& sizes) {
+  size_t gate = 0;
+  for (int64_t l = 0; l < sizes.layers; ++l) {
+    if (!sizes.has_experts(l)) continue;
+    b.add(BalanceBias{sizes.bias_rate}, {b.schedule().find(bias_name(l)), model.chosen[gate++]}, bias_name(l) + ".new");
+  }
+}
+
 // What each update reads: in a repeated section the gradient is its sum.
 std::map<std::string, ValueId> read_gradients(const Schedule& s) {
   std::map<std::string, ValueId> gradients;
@@ -93,6 +102,7 @@ TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimiz
   }
   const std::vector<ValueId> clip = b.add_all(ClipFactor{optimizer.clip}, {write_norm(b, gradients)}, "norm");
   write_update(b, step, optimizer, clip[1]);
+  if (sizes.gate == Gate::sigmoid && sizes.moe_every > 0) write_biases(b, model, sizes);
   b.schedule().outputs.push_back(clip[0]);
 
   // Outputs keep their order through the rewrites, not their ids: a repeated section's leave as sums.
@@ -110,7 +120,7 @@ TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimiz
 }
 
 Evaluation build_evaluation(const Mesh& mesh, const ModelSizes& sizes) {
-  Model model = build_model(mesh, sizes);
+  Model model = build_model(mesh, without_draws(sizes));
   model.schedule.outputs = {model.nll};
   return {lower(drop_unused(model.schedule)), model.nll};
 }

@@ -24,7 +24,7 @@ struct TrainingStep {
 
 TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimizer& optimizer, int num_micro_batches);
 
-// Forward only, of a model's outputs; lowered.
+// Forward only, of a model's outputs, without draws; lowered.
 struct Evaluation {
   Schedule schedule;
   ValueId nll = -1;

@@ -27,6 +27,8 @@ std::string layer_name(int64_t layer, const std::string& part) {
   return fmt::format("model.layers.{}.{}", layer, part);
 }
 
+std::string bias_name(int64_t layer) { return layer_name(layer, "mlp.gate.e_score_correction_bias"); }
+
 Writer::Writer(const Mesh& mesh, const ModelSizes& sizes)
     : sizes(sizes),
       b(mesh),
@@ -68,9 +70,14 @@ void Writer::declare_layer(int64_t l) {
     return;
   }
   const Dim e{"E", s.experts, stack_of(ep)}, f{"F", s.expert_ffn, stack_of(esp)};
-  declare({layer_name(l, "mlp.gate.weight")}, {{"E", s.experts}, d}, gated);
+  if (s.gate != Gate::hash) declare({layer_name(l, "mlp.gate.weight")}, {{"E", s.experts}, d}, gated);
+  if (s.gate == Gate::sigmoid) b.leaf(LeafKind::state, bias_name(l), std::vector<Dim>{{"E", s.experts}});
   declare({layer_name(l, "mlp.experts." + up)}, hidden_pair(s, {e}, f), edp);
   declare({layer_name(l, "mlp.experts.down_proj"), out_std}, {e, d, f}, edp);
+  if (s.shared_experts == 0) return;
+  const Dim shared{"F", s.shared_experts * s.expert_ffn, stack_of(tp)};
+  declare({layer_name(l, "mlp.shared_experts." + up + ".weight")}, hidden_pair(s, {}, shared), dp);
+  declare({layer_name(l, "mlp.shared_experts.down_proj.weight"), out_std}, {d, shared}, dp);
 }
 
 void Writer::declare(Parameter p, std::vector<Dim> dims, const Atoms& over) {

@@ -48,11 +48,14 @@ std::string layer_name(int64_t layer, const std::string& part);  // "model.layer
 // One function a part of a layer; x and the result are [T, D] as tokens are held between blocks.
 ValueId write_attention(Writer& w, ValueId x, int64_t layer);
 ValueId write_feed_forward(Writer& w, ValueId x, int64_t layer);
+// The experts that every token goes to, one feed-forward of their common width: of the norm, [T, D], to what is added.
+ValueId write_shared_experts(Writer& w, ValueId normed, int64_t layer);
 
 // What a MoE layer leaves for the losses and the report: partial sums over the token atoms.
 struct GateSums {
   ValueId psum = -1, zsum = -1;  // -1 where no coefficient is set
   ValueId chosen = -1, kept = -1;
+  ValueId counted = -1;  // the routes that the auxiliary loss counts, where these are not all
 };
 struct MoeOutput {
   ValueId y;

@@ -1,36 +1,9 @@
 #include "ops/gate.h"
 
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-#include <vector>
-
-#include "ops/kernel.h"
-#include "ops/simd.h"
+#include "ops/gate_rows.h"
 
 namespace plait::ops {
 namespace {
-
-constexpr int64_t kBlock = 128;  // tokens whose statistics are summed before they are added to the others
-
-// Null where every token is real.
-const int64_t* mask_of(const at::Tensor& mask_T, int64_t tokens) {
-  if (!mask_T.defined()) return nullptr;
-  expects(mask_T.numel() == tokens, "gate: one mask value per token");
-  return in<int64_t>(mask_T);
-}
-
-bool real(const int64_t* mask, int64_t token) { return mask == nullptr || mask[token] != 0; }
-
-// p = softmax(logits) over one token's experts; returns logsumexp.
-template <class T>
-T softmax(const T* logits, T* p, int64_t experts) {
-  T top = max_of(logits, experts);
-  for (int64_t e = 0; e < experts; ++e) p[e] = fast_exp(logits[e] - top);
-  T sum = sum_of<T>(experts, [=](int64_t e) { return p[e]; });
-  for (int64_t e = 0; e < experts; ++e) p[e] /= sum;
-  return top + std::log(sum);
-}
 
 template <class T>
 void expects_finite(const T* logits, const int64_t* mask, int64_t tokens, int64_t experts) {
@@ -42,68 +15,73 @@ void expects_finite(const T* logits, const int64_t* mask, int64_t tokens, int64_
   }
 }
 
-// The experts of the k largest logits in falling order; equal logits in rising order of expert.
-template <class T>
-void choose(const T* logits, int64_t experts, int64_t top_k, int64_t* idx) {
-  int64_t filled = 0;
-  for (int64_t e = 0; e < experts; ++e) {
-    if (filled == top_k && logits[e] <= logits[idx[top_k - 1]]) continue;
-    int64_t place = filled < top_k ? filled++ : top_k - 1;
-    for (; place > 0 && logits[e] > logits[idx[place - 1]]; --place) idx[place] = idx[place - 1];
-    idx[place] = e;
-  }
-}
-
-// The routes of one gate group: numbers t * K + k in [begin, end).
+// The routes of the tokens [begin, end): one gate group.
 struct Group {
   int64_t begin, end;
 };
 
 template <class T>
 struct Capacity {
-  const T* weight;  // before dropping: the probability of each route
+  const Rows<T>& rows;
+  const T* score;
   const int64_t* idx;
   int64_t* slot;
-  const RouteOptions& options;
-  int64_t experts;
+
+  // Routes in the order in which they queue; gshard's second choices behind all first ones.
+  template <class Body>
+  void each(const Group& group, Body body) const {
+    const int64_t k = rows.options.top_k;
+    if (rows.options.gate != Gate::gshard)
+      for (int64_t r = group.begin * k; r < group.end * k; ++r) body(r);
+    else
+      for (int64_t choice = 0; choice < k; ++choice)
+        for (int64_t t = group.begin; t < group.end; ++t) body(t * k + choice);
+  }
 };
 
-// For each expert of a group: the routes it keeps get slot 0, 1, ... in token order, the others -1.
+// The routes to one expert: those with the greatest keys first, equal ones in their order; then `kept` of them in
+// order.
+template <class Key>
+void keep_greatest(std::vector<int64_t>& routes, int64_t kept, Key key) {
+  std::vector<std::pair<double, int64_t>> keyed;
+  for (int64_t r : routes) keyed.emplace_back(key(r), r);
+  std::stable_sort(keyed.begin(), keyed.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (int64_t i = 0; i < kept; ++i) routes[i] = keyed[i].second;
+  std::sort(routes.begin(), routes.begin() + kept);
+}
+
+// For each expert of a group: the routes it keeps get slot 0, 1, ..., the others -1.
 template <class T>
 void give_slots(const Capacity<T>& c, const Group& group) {
-  std::vector<std::vector<int64_t>> queue(c.experts);
-  for (int64_t r = group.begin; r < group.end; ++r) {
+  const RouteOptions& options = c.rows.options;
+  std::vector<std::vector<int64_t>> queue(c.rows.experts);
+  c.each(group, [&](int64_t r) {
     c.slot[r] = -1;
     if (c.idx[r] >= 0) queue[c.idx[r]].push_back(r);
-  }
-  for (auto& routes : queue) {
-    int64_t size = static_cast<int64_t>(routes.size());
-    int64_t kept = c.options.drop == Drop::none ? size : std::min(size, c.options.capacity);
-    if (c.options.drop == Drop::probs && kept < size) {
-      std::stable_sort(routes.begin(), routes.end(), [&](int64_t a, int64_t b) { return c.weight[a] > c.weight[b]; });
-      std::sort(routes.begin(), routes.begin() + kept);
-    }
+  });
+  for (int64_t e = 0; e < c.rows.experts; ++e) {
+    std::vector<int64_t>& routes = queue[e];
+    const auto size = static_cast<int64_t>(routes.size());
+    const int64_t kept = options.drop == Drop::none ? size : std::min(size, options.capacity);
+    if (options.drop == Drop::probs && kept < size) keep_greatest(routes, kept, [&](int64_t r) { return c.score[r]; });
+    if (options.drop == Drop::rts && kept < size)
+      keep_greatest(routes, kept, [&](int64_t r) { return c.rows.extras.priority(r / options.top_k, e); });
     for (int64_t i = 0; i < kept; ++i) c.slot[routes[i]] = i;
   }
 }
 
-// Which of a token's routes share in the sum that divides their weights.
-bool counts(Normalize normalize, int64_t idx, int64_t slot) {
-  return idx >= 0 && (normalize == Normalize::before || slot >= 0);
-}
-
 Normalize normalize_of(const RouteOptions& options) {
-  return options.gate == Gate::switch_top1 ? Normalize::none : options.normalize;
+  switch (options.gate) {
+    case Gate::switch_top1:
+    case Gate::expert_choice:
+    case Gate::base: return Normalize::none;
+    case Gate::gshard: return Normalize::after;
+    case Gate::topk_softmax: return options.normalize == Normalize::none ? Normalize::before : options.normalize;
+    default: return options.normalize;
+  }
 }
 
-// One token's choice as the gradient sees it too.
-template <class T>
-struct Token {
-  const T* logits;
-  const int64_t* idx;
-  const int64_t* slot;
-  int64_t top_k;
-};
+bool by_sigmoid(Gate gate) { return gate == Gate::sigmoid || gate == Gate::base; }
 
 // share[k] = softmax over the routes that count, 0 for the others. It needs no full softmax and stays exact where the
 // probabilities themselves would vanish; one route alone gets exactly 1.
@@ -121,10 +99,13 @@ void shares(const Token<T>& token, Normalize normalize, T* share) {
     if (sum > 0) share[k] /= sum;
 }
 
+// weight holds the scores; dropped routes weigh nothing.
 template <class T>
-void weigh(const Token<T>& token, Normalize normalize, T* weight) {
-  std::vector<T> share(token.top_k);
+void weigh(const Token<T>& token, const RouteOptions& options, T* weight) {
+  const Normalize normalize = normalize_of(options);
+  if (by_sigmoid(options.gate)) return weigh_sigmoid(token, normalize, options.rule.scaling, weight);
   if (normalize != Normalize::none) {
+    std::vector<T> share(token.top_k);
     shares(token, normalize, share.data());
     std::copy(share.begin(), share.end(), weight);
   }
@@ -133,54 +114,59 @@ void weigh(const Token<T>& token, Normalize normalize, T* weight) {
 }
 
 void expects_options(const RouteOptions& o, int64_t tokens, int64_t experts) {
+  const bool grouped = o.drop != Drop::none || o.group > 0;
   expects(o.top_k >= 1 && o.top_k <= experts, "route: top_k is between 1 and the number of experts");
-  expects(o.gate != Gate::switch_top1 || o.top_k == 1, "route: the switch gate takes one expert per token");
-  expects(o.drop == Drop::none || (o.group > 0 && tokens % o.group == 0),
-          "route: the tokens are not equal gate groups");
+  expects((o.gate != Gate::switch_top1 && o.gate != Gate::base) || o.top_k == 1,
+          "route: the gate takes one expert per token");
+  expects(o.gate != Gate::gshard || o.top_k == 2, "route: the gshard gate takes two experts per token");
+  expects(!grouped || (o.group > 0 && tokens % o.group == 0), "route: the tokens are not equal gate groups");
   expects(o.drop == Drop::none || o.capacity >= 0, "route: a negative capacity");
 }
 
-// Each token's experts and their probabilities.
 template <class T>
-void choose_all(const at::Tensor& logits_TE, const int64_t* mask, const Routes& to, int64_t top_k) {
-  int64_t tokens = logits_TE.size(0), experts = logits_TE.size(1);
-  const T* logits = in<T>(logits_TE);
-  T* weight = out<T>(to.weight_TK);
-  int64_t* idx = out<int64_t>(to.idx_TK);
-  over_rows(tokens, 8 * experts, [=](int64_t begin, int64_t end) {
-    std::vector<T> p(experts);
-    for (int64_t t = begin; t < end; ++t) {
-      std::fill_n(idx + t * top_k, top_k, -1);
-      std::fill_n(weight + t * top_k, top_k, T{0});
-      if (!real(mask, t)) continue;
-      choose(logits + t * experts, experts, top_k, idx + t * top_k);
-      softmax(logits + t * experts, p.data(), experts);
-      for (int64_t r = t * top_k; r < (t + 1) * top_k; ++r) weight[r] = p[idx[r]];
-    }
-  });
+void choose(const Rows<T>& rows, const Choice<T>& to) {
+  switch (rows.options.gate) {
+    case Gate::gshard: return choose_gshard(rows, to);
+    case Gate::sigmoid: return choose_sigmoid(rows, to);
+    case Gate::expert_choice: return choose_by_experts(rows, to);
+    case Gate::base: return choose_balanced(rows, to);
+    case Gate::hash: throw ContractError("route: the hash gate has no logits");
+    default: choose_softmax(rows, to);
+  }
 }
 
 }  // namespace
 
-void route(const at::Tensor& logits_TE, const at::Tensor& mask_T, const RouteOptions& options, const Routes& to) {
-  int64_t tokens = logits_TE.size(0), experts = logits_TE.size(1), top_k = options.top_k;
+template <class T>
+void give_all_slots(const Rows<T>& rows, const Choice<T>& choice, int64_t* slot) {
+  const Capacity<T> capacity{rows, choice.score, choice.idx, slot};
+  const int64_t group = rows.options.drop == Drop::none ? std::max<int64_t>(1, rows.tokens) : rows.group();
+  for (int64_t t = 0; t < rows.tokens; t += group) give_slots(capacity, {t, t + group});
+}
+
+template void give_all_slots(const Rows<float>&, const Choice<float>&, int64_t*);
+template void give_all_slots(const Rows<double>&, const Choice<double>&, int64_t*);
+
+void route(const at::Tensor& logits_TE, const at::Tensor& mask_T, const RouteOptions& options, const Routes& to,
+           const GateExtras& extras) {
+  const int64_t tokens = logits_TE.size(0), experts = logits_TE.size(1), top_k = options.top_k;
   expects_options(options, tokens, experts);
   expects(to.weight_TK.numel() == tokens * top_k && to.idx_TK.numel() == tokens * top_k &&
               to.slot_TK.numel() == tokens * top_k,
           "route: the outputs are [tokens, top_k]");
   const int64_t* mask = mask_of(mask_T, tokens);
-  int64_t group = options.drop == Drop::none ? std::max<int64_t>(1, tokens) : options.group;
   by_dtype(logits_TE, [&]<class T>(T) {
-    const T* logits = in<T>(logits_TE);
-    expects_finite(logits, mask, tokens, experts);
-    choose_all<T>(logits_TE, mask, to, top_k);
+    const T* bias = extras.bias_E.defined() ? in<T>(extras.bias_E) : nullptr;
+    const Rows<T> rows{in<T>(logits_TE), bias, mask, tokens, experts, options, extras};
+    expects_finite(rows.logits, mask, tokens, experts);
     T* weight = out<T>(to.weight_TK);
     int64_t *idx = out<int64_t>(to.idx_TK), *slot = out<int64_t>(to.slot_TK);
-    Capacity<T> capacity{weight, idx, slot, options, experts};
-    for (int64_t t = 0; t < tokens; t += group) give_slots(capacity, {t * top_k, (t + group) * top_k});
+    std::fill_n(idx, tokens * top_k, -1);
+    std::fill_n(weight, tokens * top_k, T{0});
+    choose<T>(rows, {idx, weight});
+    give_all_slots<T>(rows, {idx, weight}, slot);
     for (int64_t t = 0; t < tokens; ++t)
-      weigh<T>({logits + t * experts, idx + t * top_k, slot + t * top_k, top_k}, normalize_of(options),
-               weight + t * top_k);
+      weigh<T>({rows.row(t), idx + t * top_k, slot + t * top_k, top_k}, options, weight + t * top_k);
   });
 }
 
@@ -210,6 +196,15 @@ void grad_of_probabilities(const Token<T>& token, const T* dweight, T* dlogits, 
     if (token.slot[k] >= 0) dlogits[token.idx[k]] += p[token.idx[k]] * dweight[k];
 }
 
+template <class T>
+void grad_of_weights(const Token<T>& token, const RouteOptions& options, const T* dweight, T* dlogits) {
+  const Normalize normalize = normalize_of(options);
+  if (by_sigmoid(options.gate))
+    grad_of_sigmoid<T>(token, {normalize, options.rule.scaling, dweight, dlogits});
+  else
+    grad_of_shares(token, normalize, dweight, dlogits);
+}
+
 }  // namespace
 
 void route_grad(const RouteGrad& grad, const RouteOptions& options, const at::Tensor& dlogits_TE) {
@@ -226,78 +221,14 @@ void route_grad(const RouteGrad& grad, const RouteOptions& options, const at::Te
       for (int64_t t = begin; t < end; ++t) {
         std::fill_n(dlogits + t * experts, experts, T{0});
         Token<T> token{logits + t * experts, idx + t * top_k, slot + t * top_k, top_k};
-        if (token.idx[0] < 0) continue;
-        if (normalize_of(options) == Normalize::none)
+        if (std::all_of(token.idx, token.idx + top_k, [](int64_t e) { return e < 0; })) continue;
+        if (normalize_of(options) == Normalize::none && !by_sigmoid(options.gate))
           grad_of_probabilities(token, dweight + t * top_k, dlogits + t * experts, experts);
         else
-          grad_of_shares(token, options.normalize, dweight + t * top_k, dlogits + t * experts);
+          grad_of_weights(token, options, dweight + t * top_k, dlogits + t * experts);
       }
     });
   });
-}
-
-void gate_stats(const at::Tensor& logits_TE, const at::Tensor& mask_T, const GateStats& stats) {
-  int64_t tokens = logits_TE.size(0), experts = logits_TE.size(1), width = experts + 1;
-  expects(stats.psum_E.numel() == experts && stats.zsum.numel() == 1, "gate_stats: psum has one value per expert");
-  const int64_t* mask = mask_of(mask_T, tokens);
-  by_dtype(logits_TE, [&]<class T>(T) {
-    const T* logits = in<T>(logits_TE);
-    std::vector<T> sums((tokens + kBlock - 1) / kBlock * width), total(width);
-    over_blocks(tokens, kBlock, [&](int64_t block, int64_t begin, int64_t end) {
-      std::vector<T> p(experts);
-      T* sum = sums.data() + block * width;
-      for (int64_t t = begin; t < end; ++t) {
-        if (!real(mask, t)) continue;
-        T z = softmax(logits + t * experts, p.data(), experts);
-        for (int64_t e = 0; e < experts; ++e) sum[e] += p[e];
-        sum[experts] += z * z;
-      }
-    });
-    add_in_order<T>(sums, width, total.data());
-    std::copy_n(total.begin(), experts, out<T>(stats.psum_E));
-    *out<T>(stats.zsum) = total[experts];
-  });
-}
-
-void gate_stats_grad(const at::Tensor& logits_TE, const at::Tensor& mask_T, const GateStats& grad,
-                     const at::Tensor& dlogits_TE) {
-  int64_t tokens = logits_TE.size(0), experts = logits_TE.size(1);
-  expects(dlogits_TE.sizes() == logits_TE.sizes() && grad.psum_E.numel() == experts && grad.zsum.numel() == 1,
-          "gate_stats_grad: logits and gradients do not fit");
-  const int64_t* mask = mask_of(mask_T, tokens);
-  by_dtype(logits_TE, [&]<class T>(T) {
-    const T *logits = in<T>(logits_TE), *dpsum = in<T>(grad.psum_E);
-    T dzsum = *in<T>(grad.zsum), *dlogits = out<T>(dlogits_TE);
-    over_rows(tokens, 8 * experts, [=](int64_t begin, int64_t end) {
-      std::vector<T> p(experts);
-      for (int64_t t = begin; t < end; ++t) {
-        T* row = dlogits + t * experts;
-        std::fill_n(row, experts, T{0});
-        if (!real(mask, t)) continue;
-        T z = softmax(logits + t * experts, p.data(), experts);
-        T mean = dot(p.data(), dpsum, experts);
-        for (int64_t e = 0; e < experts; ++e) row[e] = p[e] * (dpsum[e] - mean + 2 * dzsum * z);
-      }
-    });
-  });
-}
-
-void expert_load(const at::Tensor& idx_TK, const at::Tensor& load_E) {
-  std::vector<int64_t> count(load_E.numel());
-  const int64_t* idx = in<int64_t>(idx_TK);
-  for (int64_t r = 0; r < idx_TK.numel(); ++r) {
-    expects(idx[r] < load_E.numel(), "expert_load: a route to an expert beyond the count");
-    if (idx[r] >= 0) ++count[idx[r]];
-  }
-  by_dtype(load_E, [&]<class T>(T) { std::copy(count.begin(), count.end(), out<T>(load_E)); });
-}
-
-int64_t capacity(int64_t tokens, int64_t experts, int64_t top_k, const CapacityOptions& options) {
-  expects(experts > 0, "capacity: no experts");
-  double slots =
-      static_cast<double>(tokens) / static_cast<double>(experts) * options.factor * static_cast<double>(top_k);
-  slots = std::ceil(slots * (1 - 1e-9));  // 10 * 1.1 is 11 slots, not the 12 that its last bit would give
-  return std::max(static_cast<int64_t>(slots), options.min_capacity);
 }
 
 }  // namespace plait::ops

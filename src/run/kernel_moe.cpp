@@ -76,6 +76,32 @@ Kernel prepare(const Route& op, const StepTypes& types) {
   };
 }
 
+Kernel prepare(const HashRoute& op, const StepTypes& types) {
+  const ops::RouteOptions options{.gate = Gate::hash,
+                                  .drop = op.capacity ? Drop::position : Drop::none,
+                                  .top_k = op.top_k,
+                                  .capacity = op.capacity,
+                                  .group = op.group};
+  return [=, experts = op.experts, dtype = types.dtype, shape = types.shape(*types.out[0])](Call& call) {
+    const at::Tensor weight = call.make(0, shape, dtype);
+    ops::route_by_hash({call.in(0), call.in(1), experts}, options,
+                       {weight, call.make(1, shape, at::kLong), call.make(2, shape, at::kLong)});
+  };
+}
+
+Kernel prepare(const Jitter& op, const StepTypes& types) {
+  const Range tokens = types.range(*types.in[0], "T"), width = types.range(*types.in[0], types.in[0]->dims[1].name);
+  const int64_t columns = types.in[0]->dims[1].size;
+  return [=](Call& call) {
+    const at::Tensor& x = call.in(0);
+    const uint64_t key = draw_key(*call.in(1).const_data_ptr<int64_t>(), op.stream, Draw::jitter);
+    const auto factor = [&](int64_t t, int64_t d) {
+      return 1 + op.amount * (2 * draw(key, (tokens.first + t) * columns + width.first + d) - 1);
+    };
+    ops::scale_each(x, factor, call.make(0, x.sizes(), x.scalar_type()));
+  };
+}
+
 Kernel prepare(const RouteGrad& op, const StepTypes&) {
   return [o = options(op.route)](Call& call) {
     const at::Tensor& logits = call.in(0);
@@ -106,6 +132,14 @@ Kernel prepare(const Load& op, const StepTypes& types) {
     const at::Tensor idx = counted(call.in(0)), slot = counted(call.in(1));
     ops::expert_load(idx, call.make(0, {op.experts}, dtype));
     ops::expert_load(at::where(slot.ge(0), idx, -1), call.make(1, {op.experts}, dtype));
+  };
+}
+
+Kernel prepare(const BalanceBias& op, const StepTypes&) {
+  return [op](Call& call) {
+    const at::Tensor bias = call.in(0);
+    ops::balance_bias(call.in(1), op.rate, bias);
+    call.alias(0, 0, bias);
   };
 }
 

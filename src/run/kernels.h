@@ -43,5 +43,8 @@ Kernel prepare(const SumSquares& op, const StepTypes& types);
 Kernel prepare(const ClipFactor& op, const StepTypes& types);
 Kernel prepare(const AdamW& op, const StepTypes& types);
 Kernel prepare(const Sgd& op, const StepTypes& types);
+Kernel prepare(const HashRoute& op, const StepTypes& types);
+Kernel prepare(const Jitter& op, const StepTypes& types);
+Kernel prepare(const BalanceBias& op, const StepTypes& types);
 
 }  // namespace plait

@@ -128,6 +128,7 @@ class Backward {
   }
   void back(const Nll&) { give(NllGrad{}, {in()[0], in()[2], dy_[0]}, {in()[0], in()[1]}); }
   void back(const Route& op) { give(RouteGrad{op}, {in()[0], out()[1], out()[2], cotangent(0)}, {in()[0]}); }
+  void back(const Jitter& op) { give(op, {dy_[0], in()[1]}, {in()[0]}); }
   void back(const GateStats&) { give(GateStatsGrad{}, {in()[0], in()[1], cotangent(0), cotangent(1)}, {in()[0]}); }
   void back(const Balance& op) {
     give(BalanceGrad{op.aux, op.z, op.top_k}, {in()[1], in()[3], in()[4], dy_[0]}, {in()[0], in()[2]});
@@ -143,7 +144,7 @@ class Backward {
     std::vector<ValueId> ins = {dy_[0]};
     ins.insert(ins.end(), in().begin() + 1, in().end());
     give(Encode{op.routing}, ins, {in()[0]});
-    if (in().size() == 3) give(Pair{op.routing}, {dy_[0], in()[0], in()[2]}, {in()[1]});
+    if (in().size() == 3 && b_.type(in()[1]).grad) give(Pair{op.routing}, {dy_[0], in()[0], in()[2]}, {in()[1]});
   }
 
   template <class Op>

@@ -222,19 +222,49 @@ struct NllGrad {
   bool operator==(const NllGrad&) const = default;
 };
 
-// The choice of experts: (logits[T, E], mask[T]) -> (weight[T, K], idx[T, K], slot[T, K]); idx -1: padding; slot -1:
-// dropped, else the place among the kept routes of that expert within the gate group of `group` tokens.
+// The choice of experts: (logits[T, E], mask[T] [, bias[E]] [, step_key[]]) -> (weight[T, K], idx[T, K], slot[T, K]);
+// idx -1: padding; slot -1: dropped, else the place among the kept routes of that expert within the gate group of
+// `group` tokens. The bias is the sigmoid gate's, the key any gate's that draws; neither has a gradient.
 struct Route {
   static constexpr const char* kName = "route";
   Gate gate = Gate::softmax;
   Normalize normalize = Normalize::before;
   Drop drop = Drop::none;
   int64_t top_k = 1, capacity = 0, group = 0;  // capacity 0: dropless; group: tokens decided together
+  GateRule rule = {};
+
+  bool draws() const { return drop == Drop::rts || rule.sample != Sample::none; }
   static void fields(auto& self, auto&& f) {
     f("gate", self.gate), f("normalize", self.normalize), f("drop", self.drop), f("top_k", self.top_k);
     f("capacity", self.capacity), f("group", self.group);
+    if (self.gate == Gate::switch_top1 || self.gate == Gate::gshard) f("sample", self.rule.sample);
+    if (self.gate == Gate::sigmoid) {
+      f("expert_groups", self.rule.expert_groups), f("kept_groups", self.rule.kept_groups);
+      f("scaling", self.rule.scaling);
+    }
+    if (self.draws()) f("stream", self.rule.stream);
   }
   bool operator==(const Route&) const = default;
+};
+
+// The gate of fixed hashing: (ids[T], mask[T]) -> as a route; choice k of a token is expert (id + k) mod E, its weight
+// 1/K. Drops come by position. No gradient.
+struct HashRoute {
+  static constexpr const char* kName = "hash_route";
+  int64_t experts = 1, top_k = 1, capacity = 0, group = 0;
+  static void fields(auto& self, auto&& f) {
+    f("experts", self.experts), f("top_k", self.top_k), f("capacity", self.capacity), f("group", self.group);
+  }
+  bool operator==(const HashRoute&) const = default;
+};
+
+// (x[T, D], step_key[]) -> each element times a random factor of 1 - amount to 1 + amount. Its own transpose.
+struct Jitter {
+  static constexpr const char* kName = "jitter";
+  double amount = 0.01;
+  int64_t stream = 0;
+  static void fields(auto& self, auto&& f) { f("amount", self.amount), f("stream", self.stream); }
+  bool operator==(const Jitter&) const = default;
 };
 
 // (logits, idx, slot, dweight) -> dlogits
@@ -263,7 +293,8 @@ struct GateStatsGrad {
 struct Load {
   static constexpr const char* kName = "load";
   int64_t experts = 1;
-  static void fields(auto& self, auto&& f) { f("experts", self.experts); }
+  int64_t choices = 0;  // count only so many routes of each token, from its first; 0: all
+  static void fields(auto& self, auto&& f) { f("experts", self.experts), f("choices", self.choices); }
   bool operator==(const Load&) const = default;
 };
 
@@ -383,11 +414,19 @@ struct Sgd {
   bool operator==(const Sgd&) const = default;
 };
 
-using Op =
-    std::variant<Move, Einsum, Add, Scale, Split, Concat, Dup, Pick, Unflatten, Flatten, Activate, ActivateGrad,
-                 RmsNorm, RmsNormGrad, Rope, Attention, AttentionGrad, Embed, EmbedGrad, RowMax, ExpSumTarget,
-                 ExpSumTargetGrad, Nll, NllGrad, Route, RouteGrad, GateStats, GateStatsGrad, Load, Balance, BalanceGrad,
-                 Count, Arrange, Encode, Decode, Pair, Accumulate, SumSquares, ClipFactor, AdamW, Sgd>;
+// (bias[E], chosen[E]) -> bias, in place: up by `rate` where the load is below the mean, down where it is above.
+struct BalanceBias {
+  static constexpr const char* kName = "balance_bias";
+  double rate = 0;
+  static void fields(auto& self, auto&& f) { f("rate", self.rate); }
+  bool operator==(const BalanceBias&) const = default;
+};
+
+using Op = std::variant<Move, Einsum, Add, Scale, Split, Concat, Dup, Pick, Unflatten, Flatten, Activate, ActivateGrad,
+                        RmsNorm, RmsNormGrad, Rope, Attention, AttentionGrad, Embed, EmbedGrad, RowMax, ExpSumTarget,
+                        ExpSumTargetGrad, Nll, NllGrad, Route, RouteGrad, GateStats, GateStatsGrad, Load, Balance,
+                        BalanceGrad, Count, Arrange, Encode, Decode, Pair, Accumulate, SumSquares, ClipFactor, AdamW,
+                        Sgd, HashRoute, Jitter, BalanceBias>;
 
 template <class T>
 const T* as(const Op& op) {

@@ -33,7 +33,7 @@ std::string Schedule::title(const Step& step) const {
 }
 
 std::vector<InPlace> in_place(const Op& op) {
-  if (as<Accumulate>(op) || as<Sgd>(op)) return {{0, 0}};
+  if (as<Accumulate>(op) || as<Sgd>(op) || as<BalanceBias>(op)) return {{0, 0}};
   if (as<AdamW>(op)) return {{0, 0}, {1, 2}, {2, 3}};
   return {};
 }

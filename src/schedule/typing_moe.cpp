@@ -46,8 +46,30 @@ void expect_same_type(const StepTyping& step, size_t a, size_t b) {
 
 }  // namespace
 
+namespace {
+
+void expect_groups(const StepTyping& step, const Dim& tokens, int64_t group) {
+  if (const int64_t local = local_size(step.mesh, tokens); group && local % group)
+    step.fault(0, fmt::format("a rank gates {} tokens, which gate groups of {} cut: choose a group that divides them",
+                              local, group));
+}
+
+// A bias or a key: of the same value on every rank.
+void expect_everywhere(const StepTyping& step, size_t operand) {
+  const Type& t = step.type(operand);
+  if (t.grad) step.fault(operand, "has a gradient, which a choice cannot pass on");
+  for (Atom atom = 0; atom < step.mesh.num_atoms(); ++atom)
+    if (t.place(atom).hold != Hold::I) step.fault(operand, atom, "must be the same on every rank");
+}
+
+}  // namespace
+
 std::vector<Type> infer_op(const StepTyping& step, const Route& op) {
-  expect_operands(step, 2, 2);
+  const size_t operands = 2 + (op.gate == Gate::sigmoid ? 1 : 0) + (op.draws() ? 1 : 0);
+  expect_operands(step, operands, operands);
+  for (size_t i = 2; i < operands; ++i) expect_everywhere(step, i);
+  if (op.gate == Gate::sigmoid && step.type(2).dims != std::vector<Dim>{{"E", step.type(0).dims.back().size}})
+    step.fault(2, "is not one bias for each expert");
   refuse_partial(step, 0);
   expect_whole_experts(step);
   expect_same_dim(step, step.in[0], step.in[1], "T");
@@ -56,11 +78,29 @@ std::vector<Type> infer_op(const StepTyping& step, const Route& op) {
   if (op.top_k > logits.dims.back().size)
     step.fault(0,
                fmt::format("has {} experts, fewer than the {} routes of a token", logits.dims.back().size, op.top_k));
-  if (const int64_t local = local_size(step.mesh, *logits.find("T")); op.group && local % op.group)
-    step.fault(0, fmt::format("a rank gates {} tokens, which gate groups of {} cut: choose a group that divides them",
-                              local, op.group));
-  const Type weight = like(logits, dims, holds(step, {.in = step.in, .out = names(dims)}));
+  expect_groups(step, *logits.find("T"), op.group);
+  const Type weight = like(logits, dims, holds(step, {.in = {step.in[0], step.in[1]}, .out = names(dims)}));
   return {weight, integer(weight), integer(weight)};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const HashRoute& op) {
+  expect_operands(step, 2, 2);
+  expect_same_type(step, 0, 1);
+  if (op.top_k > op.experts)
+    step.fault(0, fmt::format("has {} experts, fewer than the {} routes of a token", op.experts, op.top_k));
+  const Type& ids = step.type(0);
+  expect_groups(step, *ids.find("T"), op.group);
+  Type weight = like(ids, {*ids.find("T"), {"K", op.top_k}}, ids.holds);
+  const Type routes = integer(weight);
+  weight.dtype = Dtype::real;
+  return {weight, routes, routes};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const Jitter&) {
+  expect_operands(step, 2, 2);
+  expect_everywhere(step, 1);
+  if (!step.type(0).has("T") || step.type(0).dims.size() != 2) step.fault(0, "is not tokens [T, D]");
+  return {step.type(0)};
 }
 
 std::vector<Type> infer_op(const StepTyping& step, const RouteGrad&) {

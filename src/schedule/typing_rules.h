@@ -45,5 +45,8 @@ std::vector<Type> infer_op(const StepTyping& step, const SumSquares& op);
 std::vector<Type> infer_op(const StepTyping& step, const ClipFactor& op);
 std::vector<Type> infer_op(const StepTyping& step, const AdamW& op);
 std::vector<Type> infer_op(const StepTyping& step, const Sgd& op);
+std::vector<Type> infer_op(const StepTyping& step, const HashRoute& op);
+std::vector<Type> infer_op(const StepTyping& step, const Jitter& op);
+std::vector<Type> infer_op(const StepTyping& step, const BalanceBias& op);
 
 }  // namespace plait

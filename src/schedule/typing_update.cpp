@@ -63,6 +63,15 @@ std::vector<Type> infer_op(const StepTyping& step, const Sgd&) {
   return {step.type(0)};
 }
 
+std::vector<Type> infer_op(const StepTyping& step, const BalanceBias&) {
+  expect_operands(step, 2, 2);
+  for (size_t i : {0, 1})
+    for (Atom atom = 0; atom < step.mesh.num_atoms(); ++atom)
+      if (step.type(i).place(atom).hold != Hold::I) step.fault(i, atom, "must be the same on every rank");
+  if (step.type(0).dims != step.type(1).dims) step.fault(1, "is not one load for each bias");
+  return {step.type(0)};
+}
+
 std::vector<Type> infer(const StepTyping& step) {
   if (step.in.empty()) throw TypeFault(fmt::format("{}: has no operands", step.where));
   return std::visit([&](const auto& op) { return infer_op(step, op); }, step.op);

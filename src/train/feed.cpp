@@ -12,6 +12,7 @@ at::Tensor data_leaf(const std::string& leaf, const data::Batch& batch, const Ba
   if (leaf == "mask") return batch.mask_T;
   if (leaf == "weight") return batch.mask_T.to(dtype).div_(static_cast<double>(batch.num_targets));
   if (leaf == "inv_tokens") return at::full({}, 1.0 / static_cast<double>(shape.micro_tokens), dtype);
+  if (leaf == "step_key") return at::full({}, shape.step_key, at::kLong);
   expects(leaf == "share", "no data for leaf " + leaf);
   return at::full({}, static_cast<double>(shape.micro_tokens) / static_cast<double>(shape.batch_tokens), dtype);
 }

@@ -26,7 +26,7 @@ class Speaker {
     const Schedule s = build_logits(with_batch(sizes_, 1, 1)).schedule;
     const StepTypes where{s.mesh, 0, {}, {}, dtype_of(config_)};
     for (const Leaf& leaf : s.leaves)
-      if (leaf.kind == LeafKind::parameter)
+      if (leaf.kind == LeafKind::parameter || leaf.kind == LeafKind::state)
         parameters_[s.names[leaf.value]] = part_of(checkpoint.read(s.names[leaf.value]), leaf.type, where);
   }
 
@@ -50,11 +50,16 @@ class Speaker {
   }
 
  private:
-  // Nothing is dropped when text is made: whole windows are not what the gate groups of training were.
+  // Nothing is dropped when text is made: whole windows are not what the gate groups of training were. Balanced
+  // assignment of one token alone is its best expert.
   ModelSizes sizes() const {
     Config c = config_;
     c.mesh = {.tp = 1, .ep = 1, .esp = 1, .dp = 1, .threads = 1};
     c.schedule = {.moe = "ted"};
+    if (c.moe.gate == "expert_choice" && num_expert_layers(c) > 0)
+      input_error(
+          "moe.gate = \"expert_choice\" lets later tokens decide about earlier ones: it cannot go on with a text");
+    if (c.moe.gate == "base") c.moe.group = 1;
     c.moe.capacity.reset();
     return model_sizes(c);
   }

@@ -55,19 +55,29 @@ void Trainer::start_parameters() {
       executor_.bind(s.names[leaf.value], at::zeros(local_shape(s.mesh, leaf.type), context_.dtype));
 }
 
+namespace {
+
+// Below 2^52, as draws ask.
+int64_t step_key(uint64_t seed, int64_t micro_batch) {
+  return static_cast<int64_t>(hash64(random_key(seed, "gates"), static_cast<uint64_t>(micro_batch)) >> 12);
+}
+
+}  // namespace
+
 StepResult Trainer::step(int64_t step, double lr) {
   const data::BatchPlan plan{.seed = static_cast<uint64_t>(config_.train.seed),
                              .batch_size = config_.train.batch_size,
                              .seq_length = config_.train.seq_length,
                              .num_micro = shape_.num_micro,
                              .dp_size = shape_.mesh.extent(Axis::dp)};
-  const BatchShape tokens{shape_.sizes.tokens(), shape_.sizes.tokens() * shape_.num_micro};
+  BatchShape tokens{shape_.sizes.tokens(), shape_.sizes.tokens() * shape_.num_micro};
   const int dp_rank = shape_.mesh.coordinate(context_.rank, Axis::dp);
   data::Batch batch;
   int loaded = -1;
   executor_.run([&](const std::string& leaf, int micro) {
     if (leaf == "lr") return at::full({}, lr, at::kDouble);
     if (leaf == "step") return at::full({}, static_cast<double>(step + 1), at::kDouble);
+    tokens.step_key = step_key(plan.seed, step * shape_.num_micro + micro);
     if (micro != loaded)
       batch = data::make_batch(corpus_, plan, {.step = step, .micro = loaded = micro, .dp_rank = dp_rank});
     return data_leaf(leaf, batch, tokens, context_.dtype);
@@ -102,7 +112,10 @@ double Trainer::evaluate() {
     evaluation_nll_ = evaluation.nll;
     evaluation_ = std::make_unique<Executor>(std::move(evaluation.schedule), context_);
   }
-  for (const Parameter& p : step_.parameters) evaluation_->bind(p.name, executor_.bound(p.name));
+  const Schedule& s = evaluation_->schedule();
+  for (const Leaf& leaf : s.leaves)
+    if (leaf.kind == LeafKind::parameter || leaf.kind == LeafKind::state)
+      evaluation_->bind(s.names[leaf.value], executor_.bound(s.names[leaf.value]));
   const data::EvalPlan plan{.batch_size = shape_.sizes.sequences,
                             .seq_length = shape_.sizes.positions,
                             .max_batches = config_.train.eval_batches,

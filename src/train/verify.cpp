@@ -233,7 +233,9 @@ class Search {
   std::vector<ValueId> compared(const Step& step) const {
     if (as<Move>(step.op) && mine_.schedule.leaf(step.in[0])) return {};
     const Route* route = as<Route>(step.op);
-    return route && !route->capacity ? std::vector<ValueId>{step.out[0], step.out[1]} : step.out;
+    const HashRoute* hash = as<HashRoute>(step.op);
+    return (route && !route->capacity) || (hash && !hash->capacity) ? std::vector<ValueId>{step.out[0], step.out[1]}
+                                                                    : step.out;
   }
 
   // The value of the reference that this one equals as a global array, -1 where there is none to compare.

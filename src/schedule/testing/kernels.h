@@ -57,5 +57,8 @@ void compute(const Call& c, const SumSquares& op);
 void compute(const Call& c, const ClipFactor& op);
 void compute(const Call& c, const AdamW& op);
 void compute(const Call& c, const Sgd& op);
+void compute(const Call& c, const HashRoute& op);
+void compute(const Call& c, const Jitter& op);
+void compute(const Call& c, const BalanceBias& op);
 
 }  // namespace plait::oracle

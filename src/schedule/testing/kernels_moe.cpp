@@ -1,23 +1,13 @@
-// The gate, its statistics, and rows: counted, made and read back.
+// The statistics of a gate, and rows: counted, made and read back.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "base/errors.h"
-#include "schedule/testing/kernels.h"
+#include "schedule/testing/gate_score.h"
 
 namespace plait::oracle {
 namespace {
-
-std::vector<double> softmax(const Array& logits, int64_t token) {
-  const int64_t n = logits.shape.back();
-  std::vector<double> p(logits.data.begin() + token * n, logits.data.begin() + (token + 1) * n);
-  const double top = *std::max_element(p.begin(), p.end());
-  for (double& x : p) x = std::exp(x - top);
-  const double sum = std::accumulate(p.begin(), p.end(), 0.0);
-  for (double& x : p) x /= sum;
-  return p;
-}
 
 double log_sum_exp(const Array& logits, int64_t token) {
   double sum = 0;
@@ -25,96 +15,7 @@ double log_sum_exp(const Array& logits, int64_t token) {
   return std::log(sum);
 }
 
-// A route by its place among [T, K].
-struct Candidate {
-  int64_t route;
-  double probability;
-};
-
-// Which of the routes that one expert has from one gate group it keeps, in token order.
-std::vector<Candidate> kept(std::vector<Candidate> all, const Route& op) {
-  if (op.drop == Drop::none || static_cast<int64_t>(all.size()) <= op.capacity) return all;
-  if (op.drop == Drop::probs)
-    std::stable_sort(all.begin(), all.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.probability > b.probability; });
-  all.resize(op.capacity);
-  std::sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.route < b.route; });
-  return all;
-}
-
-void choose(const Call& c, const Route& op) {
-  const int64_t experts = c.x(0).shape.back();
-  std::fill(c.y(1).data.begin(), c.y(1).data.end(), -1.0);
-  for (int64_t t = 0; t < c.x(1).size(); ++t) {
-    if (c.x(1)[t] == 0) continue;
-    std::vector<int64_t> order(experts);
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int64_t a, int64_t b) { return c.x(0)[t * experts + a] > c.x(0)[t * experts + b]; });
-    for (int64_t k = 0; k < op.top_k; ++k) c.y(1)[t * op.top_k + k] = static_cast<double>(order[k]);
-  }
-}
-
-void give_slots(const Call& c, const Route& op) {
-  const int64_t tokens = c.x(1).size(), group = op.group ? op.group : std::max<int64_t>(tokens, 1);
-  std::fill(c.y(2).data.begin(), c.y(2).data.end(), -1.0);
-  for (int64_t first = 0; first < tokens; first += group) {
-    for (int64_t e = 0; e < c.x(0).shape.back(); ++e) {
-      std::vector<Candidate> all;
-      for (int64_t route = first * op.top_k; route < (first + group) * op.top_k; ++route)
-        if (c.y(1)[route] == static_cast<double>(e)) all.push_back({route, softmax(c.x(0), route / op.top_k)[e]});
-      double slot = 0;
-      for (const Candidate& candidate : kept(all, op)) c.y(2)[candidate.route] = slot++;
-    }
-  }
-}
-
-// The sum by which a token's weights are divided.
-double normalizer(const std::vector<double>& p, const Route& op, const Array& idx, const Array& slot, int64_t token) {
-  if (op.gate == Gate::switch_top1 || op.normalize == Normalize::none) return 1;
-  double sum = 0;
-  for (int64_t route = token * op.top_k; route < (token + 1) * op.top_k; ++route)
-    if (idx[route] >= 0 && (op.normalize == Normalize::before || slot[route] >= 0))
-      sum += p[static_cast<int64_t>(idx[route])];
-  return sum;
-}
-
 }  // namespace
-
-void compute(const Call& c, const Route& op) {
-  choose(c, op);
-  give_slots(c, op);
-  for (int64_t t = 0; t < c.x(1).size(); ++t) {
-    const std::vector<double> p = softmax(c.x(0), t);
-    const double sum = normalizer(p, op, c.y(1), c.y(2), t);
-    for (int64_t route = t * op.top_k; route < (t + 1) * op.top_k; ++route)
-      if (c.y(2)[route] >= 0) c.y(0)[route] = p[static_cast<int64_t>(c.y(1)[route])] / sum;
-  }
-}
-
-void compute(const Call& c, const RouteGrad& grad) {
-  const Route& op = grad.route;
-  const Array &idx = c.x(1), &slot = c.x(2), &dweight = c.x(3);
-  const int64_t experts = c.x(0).shape.back();
-  const bool divided = op.gate != Gate::switch_top1 && op.normalize != Normalize::none;
-  for (int64_t t = 0; t < idx.shape[0]; ++t) {
-    const std::vector<double> p = softmax(c.x(0), t);
-    const double sum = normalizer(p, op, idx, slot, t);
-    double pull = 0;  // sum over kept routes of dweight * weight
-    std::vector<double> dp(experts, 0.0);
-    for (int64_t route = t * op.top_k; route < (t + 1) * op.top_k; ++route) {
-      if (slot[route] < 0) continue;
-      const auto e = static_cast<int64_t>(idx[route]);
-      dp[e] = dweight[route] / sum;
-      pull += dweight[route] * p[e] / sum;
-    }
-    for (int64_t route = t * op.top_k; divided && route < (t + 1) * op.top_k; ++route)
-      if (idx[route] >= 0 && (op.normalize == Normalize::before || slot[route] >= 0))
-        dp[static_cast<int64_t>(idx[route])] -= pull / sum;
-    const double mean = std::inner_product(p.begin(), p.end(), dp.begin(), 0.0);
-    for (int64_t e = 0; e < experts; ++e) c.y()[t * experts + e] = p[e] * (dp[e] - mean);
-  }
-}
 
 void compute(const Call& c, const GateStats&) {
   const int64_t experts = c.x(0).shape.back();
@@ -135,8 +36,10 @@ void compute(const Call& c, const GateStatsGrad&) {
   }
 }
 
-void compute(const Call& c, const Load&) {
+void compute(const Call& c, const Load& op) {
+  const int64_t k = c.x(0).shape.back();
   for (int64_t route = 0; route < c.x(0).size(); ++route) {
+    if (op.choices && route % k >= op.choices) continue;
     if (c.x(0)[route] >= 0) c.y(0)[static_cast<int64_t>(c.x(0)[route])] += 1;
     if (c.x(1)[route] >= 0) c.y(1)[static_cast<int64_t>(c.x(0)[route])] += 1;
   }

@@ -1,0 +1,22 @@
+// The random numbers of a gate as functions of the training step, the layer, the global token and the expert: the same
+// at every layout. `step_key` is fed for each micro-batch, below 2^52 so that a double holds it.
+#pragma once
+#include <cmath>
+
+#include "base/random.h"
+
+namespace plait {
+
+enum class Draw : uint64_t { priority, sample, jitter };
+
+inline uint64_t draw_key(int64_t step_key, int64_t stream, Draw purpose) {
+  return hash64(hash64(static_cast<uint64_t>(step_key), static_cast<uint64_t>(stream)), static_cast<uint64_t>(purpose));
+}
+
+// In (0, 1); `index` counts elements of the global [T, E] (or [T, D]).
+inline double draw(uint64_t key, int64_t index) { return uniform(key, static_cast<uint64_t>(index)); }
+
+// Added to logits, it makes their maximum a draw from their softmax (Gumbel 1954).
+inline double gumbel(double u) { return -std::log(-std::log(u)); }
+
+}  // namespace plait
