@@ -55,7 +55,10 @@ std::vector<std::string> lines_of(const Schedule& schedule, const Types& types, 
     lines.push_back("%" + schedule.names[step.out[i]] + " : " + to_string(schedule.mesh, types[step.out[i]]));
   if (step.out.size() > kMost) lines.push_back(fmt::format("and {} more", step.out.size() - kMost));
   std::string work;
-  const auto say = [&](const std::string& words) { work += (work.empty() ? "" : ", ") + words; };
+  const auto say = [&](const std::string& words) {
+    if (!work.empty()) work += ", ";
+    work += words;
+  };
   if (cost.flops > 0) say(human_count(cost.flops) + " flop");
   if (cost.memory_bytes > 0) say(human_bytes(cost.memory_bytes) + " of memory");
   if (cost.wire_bytes > 0) say(fmt::format("{} sent, {} ranks", human_bytes(cost.wire_bytes), cost.ranks));

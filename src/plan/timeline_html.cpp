@@ -171,7 +171,10 @@ std::string quoted(std::string_view text) {
 // [item, item, ..], each by `write`.
 std::string list(const auto& items, auto&& write) {
   std::string out;
-  for (const auto& item : items) out += (out.empty() ? "" : ",") + write(item);
+  for (const auto& item : items) {
+    if (!out.empty()) out += ',';
+    out += write(item);
+  }
   return "[" + out + "]";
 }
 
