@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -306,6 +307,7 @@ Gemm<T> corner(Gemm<T> p, Layout layout, std::array<int64_t, 3> at) {
 
 template <class T>
 void gemm(const Gemm<T>& p, Layout layout, Into into) {
+  if (p.m == 0 || p.n == 0) return;
   if (p.k == 0 && into == Into::overwrite)
     for (int64_t i = 0; i < p.m; ++i) std::fill_n(p.c + i * p.ldc, p.n, T{0});
   Scratch<T>& packed = scratch<T>();
@@ -331,17 +333,24 @@ void gemm(const Gemm<T>& p, Layout layout, Into into) {
 
 namespace {
 
-// The piece of a product that one of `threads` computes: columns first, because then b is packed once.
+// What a product costs, in multiply-adds: packing an element takes about as long as 16 of them.
 template <class T>
-Gemm<T> piece(const Gemm<T>& p, Layout layout, int64_t thread, int64_t threads) {
-  int64_t panels = (p.n + Sizes<T>::panel - 1) / Sizes<T>::panel, across = threads;
-  while (across > 1 && (threads % across != 0 || panels < 2 * across)) --across;
-  int64_t down = threads / across, row = thread / across, column = thread % across;
-  int64_t left = panels * column / across * Sizes<T>::panel, right = panels * (column + 1) / across * Sizes<T>::panel;
-  int64_t top = p.m * row / down, bottom = p.m * (row + 1) / down;
-  Gemm<T> mine = corner(p, layout, {top, left, 0});
-  mine.m = bottom - top;
-  mine.n = std::min(right, p.n) - left;
+double cost(const Gemm<T>& p) {
+  return static_cast<double>(p.k + 1) *
+         (static_cast<double>(p.m) * static_cast<double>(p.n) + 16.0 * static_cast<double>(p.m + p.n));
+}
+
+// The part of a product between two shares of its longer side: the operand along the other side is packed twice.
+template <class T>
+Gemm<T> part(const Gemm<T>& p, Layout layout, double from, double to) {
+  const bool across = p.n > p.m;
+  const int64_t unit = across ? Sizes<T>::panel : 1, size = across ? p.n : p.m, units = (size + unit - 1) / unit;
+  const auto cut = [&](double share) {
+    return std::min<int64_t>(size, std::llround(static_cast<double>(units) * share) * unit);
+  };
+  const int64_t begin = cut(from), length = cut(to) - begin;
+  Gemm<T> mine = corner(p, layout, across ? std::array<int64_t, 3>{0, begin, 0} : std::array<int64_t, 3>{begin, 0, 0});
+  (across ? mine.n : mine.m) = length;
   return mine;
 }
 
@@ -349,12 +358,19 @@ Gemm<T> piece(const Gemm<T>& p, Layout layout, int64_t thread, int64_t threads) 
 
 template <class T>
 void gemm_all(std::span<const Gemm<T>> products, Layout layout, Into into) {
-  int64_t work = 0;
-  for (const auto& p : products) work += p.m * p.n * (p.k + 1);
-  int64_t threads = at::in_parallel_region() || work < kWorthThreads ? 1 : at::get_num_threads();
+  double all = 0;
+  for (const auto& p : products) all += cost(p);
+  const int64_t threads = at::in_parallel_region() || all < kWorthThreads ? 1 : at::get_num_threads();
   at::parallel_for(0, threads, 1, [&](int64_t first, int64_t last) {
-    for (int64_t thread = first; thread < last; ++thread)
-      for (const auto& p : products) gemm(piece(p, layout, thread, threads), layout, into);
+    const auto share = [&](int64_t thread) { return all * static_cast<double>(thread) / static_cast<double>(threads); };
+    const double begin = share(first), end = share(last);
+    double at = 0;
+    for (const auto& p : products) {
+      const double size = cost(p), from = std::clamp((begin - at) / size, 0.0, 1.0),
+                   to = std::clamp((end - at) / size, 0.0, 1.0);
+      if (to > from) gemm(part(p, layout, from, to), layout, into);
+      at += size;
+    }
   });
 }
 

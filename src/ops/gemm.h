@@ -27,7 +27,8 @@ struct Gemm {
 template <class T>
 void gemm(const Gemm<T>& product, Layout layout, Into into);
 
-// Many products on all threads of the caller, each product cut into one piece per thread.
+// Many products, one after another, on all threads of the caller: each thread takes an equal share of the work in a
+// row, so that few products are cut, along their longer side.
 template <class T>
 void gemm_all(std::span<const Gemm<T>> products, Layout layout, Into into);
 
