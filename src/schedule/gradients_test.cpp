@@ -187,7 +187,10 @@ void expect_gate_gradient(const Route& route) {
   Case c;
   const ValueId logits = c.parameter("logits", {{"T", 8}, {"E", 4}}), mask = c.data("mask", {{"T", 8}});
   c.fed(mask) = Array({8}, {1, 1, 0, 1, 1, 1, 1, 1});
-  c.check({c.add(route, {logits, mask})[0]});
+  std::vector<ValueId> operands = {logits, mask};
+  if (route.gate == Gate::sigmoid) operands.push_back(c.data("bias", {{"E", 4}}));
+  if (route.draws()) operands.push_back(c.integers("step_key", {}, {12345}));
+  c.check({c.add(route, operands)[0]});
 }
 
 TEST(Gradient, of_every_gate) {
@@ -195,9 +198,39 @@ TEST(Gradient, of_every_gate) {
     expect_gate_gradient({.normalize = normalize, .top_k = 2});
     expect_gate_gradient({.normalize = normalize, .drop = Drop::probs, .top_k = 3, .capacity = 2, .group = 4});
     expect_gate_gradient({.normalize = normalize, .drop = Drop::position, .top_k = 2, .capacity = 1, .group = 8});
+    expect_gate_gradient({.normalize = normalize, .drop = Drop::rts, .top_k = 2, .capacity = 2, .group = 8});
+    expect_gate_gradient({.gate = Gate::topk_softmax,
+                          .normalize = normalize,
+                          .drop = Drop::probs,
+                          .top_k = 3,
+                          .capacity = 2,
+                          .group = 4});
+    expect_gate_gradient({.gate = Gate::sigmoid,
+                          .normalize = normalize,
+                          .drop = Drop::probs,
+                          .top_k = 2,
+                          .capacity = 6,
+                          .group = 8,
+                          .rule = {.expert_groups = 2, .kept_groups = 1, .scaling = 2.5}});
   }
   expect_gate_gradient({.gate = Gate::switch_top1, .top_k = 1});
   expect_gate_gradient({.gate = Gate::switch_top1, .drop = Drop::probs, .top_k = 1, .capacity = 1, .group = 4});
+  expect_gate_gradient({.gate = Gate::switch_top1, .top_k = 1, .rule = {.sample = Sample::gumbel}});
+  for (Sample sample : {Sample::none, Sample::gumbel})
+    expect_gate_gradient({.gate = Gate::gshard,
+                          .drop = Drop::position,
+                          .top_k = 2,
+                          .capacity = 3,
+                          .group = 8,
+                          .rule = {.sample = sample}});
+  expect_gate_gradient({.gate = Gate::expert_choice, .drop = Drop::position, .top_k = 4, .capacity = 2, .group = 4});
+  expect_gate_gradient({.gate = Gate::base, .top_k = 1, .group = 4});
+}
+
+TEST(Gradient, of_the_jitter_before_a_gate) {
+  Case c;
+  const ValueId x = c.parameter("x", {{"T", 3}, {"D", 4}});
+  c.check({c.add(Jitter{.amount = 0.3}, {x, c.integers("step_key", {}, {77})})[0]});
 }
 
 TEST(Gradient, of_the_auxiliary_losses) {
