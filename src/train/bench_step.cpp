@@ -83,13 +83,6 @@ class Profile {
   double last_cpu_ = 0;
 };
 
-// What the ranks find out together.
-struct Shared {
-  std::mutex mutex;
-  StepBench bench;
-  std::map<std::string, KindTime> kinds, steps;
-};
-
 void add_mean(std::map<std::string, KindTime>& sums, const std::map<std::string, KindTime>& times, double ranks) {
   for (const auto& [name, time] : times) {
     KindTime& sum = sums[name];
@@ -105,24 +98,51 @@ std::vector<KindTime> longest_first(const std::map<std::string, KindTime>& times
 }
 
 struct Timing {
-  double ms, cpu;
+  Clock::time_point begin, end;
+  double cpu;  // of the thread that measured
 };
 
 // The repeats of one thing.
-struct Timings {
-  std::vector<double> ms;
-  double cpu = std::numeric_limits<double>::infinity();  // the least
+class Timings {
+ public:
+  void add(const Timing& t) { all_.push_back(t); }
 
-  void add(Timing t) {
-    ms.push_back(t.ms);
-    cpu = std::min(cpu, t.cpu);
+  // From the first rank's begin to the last one's end; the processor time stays this rank's.
+  void merge(const Timings& other) {
+    for (size_t i = 0; i < all_.size(); ++i) {
+      all_[i].begin = std::min(all_[i].begin, other.all_[i].begin);
+      all_[i].end = std::max(all_[i].end, other.all_[i].end);
+    }
   }
-  double least() const { return *std::min_element(ms.begin(), ms.end()); }
+
+  double least() const {
+    return sorted([](const Timing& t) { return ms(t.end - t.begin); }).front();
+  }
   double median() const {
-    std::vector<double> sorted = ms;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[sorted.size() / 2];
+    return sorted([](const Timing& t) { return ms(t.end - t.begin); })[all_.size() / 2];
   }
+  double least_cpu() const {
+    return sorted([](const Timing& t) { return t.cpu; }).front();
+  }
+  bool last_is_fastest() const { return ms(all_.back().end - all_.back().begin) <= least(); }
+
+ private:
+  std::vector<double> sorted(double (*value)(const Timing&)) const {
+    std::vector<double> values;
+    for (const Timing& t : all_) values.push_back(value(t));
+    std::sort(values.begin(), values.end());
+    return values;
+  }
+
+  std::vector<Timing> all_;
+};
+
+// What the ranks find out together.
+struct Shared {
+  std::mutex mutex;
+  StepBench bench;
+  std::map<std::string, KindTime> kinds, steps;
+  std::vector<std::pair<Timings, Timings>> timings;  // by rank: step, products
 };
 
 class BenchRank {
@@ -142,7 +162,7 @@ class BenchRank {
     for (int64_t i = 0; i < repeats; ++i) {
       profile_.start();
       step_.add(together([this] { trainer_.step(next_step_++, lr_); }));
-      if (step_.ms.back() == step_.least()) {
+      if (step_.last_is_fastest()) {
         kinds_ = profile_.by(kind_of);
         steps_ = profile_.by(name_of);
       }
@@ -157,14 +177,7 @@ class BenchRank {
     shared.bench.own_share += products_->of_own() / ranks;
     add_mean(shared.kinds, kinds_, ranks);
     add_mean(shared.steps, steps_, ranks);
-    if (world_->rank() != 0) return;
-    StepBench& b = shared.bench;
-    b.step_ms = step_.least();
-    b.step_median_ms = step_.median();
-    b.step_cpu_ms = step_.cpu;
-    b.products_ms = products_time_.least();
-    b.products_median_ms = products_time_.median();
-    b.products_cpu_ms = products_time_.cpu;
+    shared.timings[world_->rank()] = {step_, products_time_};
   }
 
  private:
@@ -179,14 +192,13 @@ class BenchRank {
     return product_tables(build_step(shape.mesh, shape.sizes, shape.optimizer, shape.num_micro).schedule);
   }
 
-  // From when all ranks begin until all have ended.
   Timing together(const std::function<void()>& work) {
     world_->barrier();
-    const auto begin = Clock::now();
-    const double cpu = cpu_ms();
+    Timing t{Clock::now(), {}, cpu_ms()};
     work();
-    world_->barrier();
-    return {ms(Clock::now() - begin), cpu_ms() - cpu};
+    t.end = Clock::now();
+    t.cpu = cpu_ms() - t.cpu;
+    return t;
   }
 
   Trainer trainer_;
@@ -199,16 +211,32 @@ class BenchRank {
   std::map<std::string, KindTime> kinds_, steps_;
 };
 
+void add_timings(StepBench& b, std::vector<std::pair<Timings, Timings>> by_rank) {
+  auto& [step, products] = by_rank.front();
+  for (const auto& [their_step, their_products] : by_rank) {
+    step.merge(their_step);
+    products.merge(their_products);
+  }
+  b.step_ms = step.least();
+  b.step_median_ms = step.median();
+  b.step_cpu_ms = step.least_cpu();
+  b.products_ms = products.least();
+  b.products_median_ms = products.median();
+  b.products_cpu_ms = products.least_cpu();
+}
+
 }  // namespace
 
 StepBench bench_step(const Config& config, int64_t repeats) {
   const data::Corpus corpus = random_corpus(config);
   Shared shared;
+  shared.timings.resize(num_ranks(config));
   wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
     BenchRank bench(config, corpus, {rank, &world, dtype_of(config)});
     bench.run(repeats);
     bench.tell(shared);
   });
+  add_timings(shared.bench, std::move(shared.timings));
   shared.bench.kinds = longest_first(shared.kinds);
   shared.bench.steps = longest_first(shared.steps);
   return shared.bench;
