@@ -17,7 +17,6 @@ namespace {
 Config four_ranks(const std::string& family, int chunks) {
   const std::vector<std::string> overrides = {"model.hidden_size=16",
                                               "model.num_hidden_layers=2",
-                                              "model.intermediate_size=32",
                                               "moe.num_experts=4",
                                               "moe.moe_intermediate_size=16",
                                               "train.batch_size=8",

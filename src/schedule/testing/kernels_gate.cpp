@@ -139,8 +139,7 @@ std::vector<int64_t> kept(const Call& c, const Route& op, std::vector<int64_t> a
 }
 
 void give_slots(const Call& c, const Route& op) {
-  const int64_t tokens = c.x(1).size(),
-                group = op.drop == Drop::none ? std::max<int64_t>(tokens, 1) : group_size(c, op);
+  const int64_t tokens = c.x(1).size(), group = group_size(c, op);
   std::fill(c.y(2).data.begin(), c.y(2).data.end(), -1.0);
   for (int64_t first = 0; first < tokens; first += group) {
     for (int64_t e = 0; e < c.x(0).shape.back(); ++e) {
