@@ -122,11 +122,14 @@ class Walk {
 
   // Loss and norm are the same on all ranks, so all end here together, and nothing is saved after it.
   static void expects_finite(const StepResult& r) {
-    if (std::isfinite(r.nll) && std::isfinite(r.aux) && std::isfinite(r.grad_norm)) return;
-    throw StepFault(
-        fmt::format("loss {}, auxiliary loss {}, gradient norm {}: not finite. The last checkpoint is as it was; "
-                    "resume with a lower optim.lr, or see where it begins with `plait verify CONFIG --locate`",
-                    r.nll, r.aux, r.grad_norm));
+    const std::pair<const char*, double> values[] = {
+        {"loss", r.nll}, {"auxiliary loss", r.aux}, {"gradient norm", r.grad_norm}};
+    for (const auto& [what, value] : values)
+      if (!std::isfinite(value))
+        throw StepFault(fmt::format(
+            "the {} is {}; the last checkpoint is as it was: resume from it with a lower optim.lr, or see where it "
+            "begins with `plait verify CONFIG --locate`",
+            what, std::isnan(value) ? "nan" : "infinite"));
   }
 
   void tell(const StepReport& r) {
