@@ -1,5 +1,6 @@
 #include "reference_model.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/erf.h>
@@ -76,12 +77,13 @@ class PlainModel {
   at::Tensor turned(const at::Tensor& x) const {
     const int64_t half = x.size(3) / 2;
     const at::Tensor cos = at::zeros({x.size(1), 1, half}, at::kDouble), sin = cos.clone();
+    auto c = cos.accessor<double, 3>(), s = sin.accessor<double, 3>();
     for (int64_t p = 0; p < x.size(1); ++p)
       for (int64_t a = 0; a < half; ++a) {
         const double angle =
             static_cast<double>(p) / std::pow(s_.rope_theta, 2.0 * static_cast<double>(a) / (2.0 * half));
-        cos[p][0][a] = std::cos(angle);
-        sin[p][0][a] = std::sin(angle);
+        c[p][0][a] = std::cos(angle);
+        s[p][0][a] = std::sin(angle);
       }
     const at::Tensor low = x.narrow(3, 0, half), high = x.narrow(3, half, half);
     return at::stack({low * cos - high * sin, high * cos + low * sin}, 3).flatten(3);
@@ -145,16 +147,16 @@ class PlainModel {
     auto &routes = chosen[static_cast<size_t>(l)], &travel = kept[static_cast<size_t>(l)];
     routes.resize(static_cast<size_t>(experts));
     travel.resize(static_cast<size_t>(experts));
-    const auto prob = p.accessor<double, 2>();
-    auto idx = c.idx_TK.accessor<int64_t, 2>();
+    const double* mask = mask_.const_data_ptr<double>();
     for (int64_t t = 0; t < tokens; ++t) {
-      if (mask_[t].item<double>() == 0) continue;
+      if (mask[t] == 0) continue;
+      const double* prob = p.const_data_ptr<double>() + t * experts;
       std::vector<int64_t> order(static_cast<size_t>(experts));
       std::iota(order.begin(), order.end(), 0);
-      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return prob[t][a] > prob[t][b]; });
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return prob[a] > prob[b]; });
       for (int64_t k = 0; k < s_.top_k; ++k) {
-        idx[t][k] = order[static_cast<size_t>(k)];
-        routes[static_cast<size_t>(idx[t][k])] += 1;
+        c.idx_TK.data_ptr<int64_t>()[t * s_.top_k + k] = order[static_cast<size_t>(k)];
+        routes[static_cast<size_t>(order[static_cast<size_t>(k)])] += 1;
       }
     }
     const int64_t group = s_.capacity ? s_.group : tokens;
@@ -169,15 +171,15 @@ class PlainModel {
 
   // Marks the routes to one expert that one group of tokens keeps; returns how many.
   double keep(const at::Tensor& p, const Choice& c, const Seats& seats) const {
-    std::vector<std::pair<double, at::Tensor>> queue;
-    for (int64_t t = seats.first; t < seats.last; ++t)
-      for (int64_t k = 0; k < s_.top_k; ++k)
-        if (mask_[t].item<double>() != 0 && c.idx_TK[t][k].item<int64_t>() == seats.expert)
-          queue.emplace_back(p[t][seats.expert].item<double>(), c.kept_TK[t][k]);
+    const int64_t* idx = c.idx_TK.const_data_ptr<int64_t>();
+    std::vector<std::pair<double, int64_t>> queue;  // how sure, which route
+    for (int64_t r = seats.first * s_.top_k; r < seats.last * s_.top_k; ++r)
+      if (mask_.const_data_ptr<double>()[r / s_.top_k] != 0 && idx[r] == seats.expert)
+        queue.emplace_back(p.const_data_ptr<double>()[r / s_.top_k * s_.experts + seats.expert], r);
     if (s_.drop == Drop::probs)
       std::stable_sort(queue.begin(), queue.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     const size_t seated = s_.capacity ? std::min(queue.size(), static_cast<size_t>(s_.capacity)) : queue.size();
-    for (size_t i = 0; i < seated; ++i) queue[i].second.fill_(1);
+    for (size_t i = 0; i < seated; ++i) c.kept_TK.data_ptr<double>()[queue[i].second] = 1;
     return static_cast<double>(seated);
   }
 
@@ -200,7 +202,22 @@ class PlainModel {
 
 }  // namespace
 
+namespace {
+
+// So small a model is slower with several threads.
+class OneThread {
+ public:
+  OneThread() { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(before_); }
+
+ private:
+  int before_ = at::get_num_threads();
+};
+
+}  // namespace
+
 ReferenceOutcome reference(const ModelSizes& sizes, const Tensors& parameters, const std::vector<Tokens>& micro) {
+  const OneThread guard;
   PlainModel model(sizes, parameters);
   double batch_tokens = 0;
   for (const Tokens& tokens : micro) batch_tokens += tokens.mask.sum().item<double>();
