@@ -1,0 +1,209 @@
+// Whole runs: what they write, how they stop, go on and fail, and that they learn.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "base/json.h"
+#include "corpus.h"
+#include "data/batch.h"
+#include "small_run.h"
+#include "train/metrics.h"
+
+namespace plait {
+namespace {
+
+std::vector<JsonObject> metrics(const std::string& dir) {
+  std::vector<JsonObject> lines;
+  std::ifstream file(dir + "/metrics.jsonl");
+  for (std::string line; std::getline(file, line);) lines.push_back(JsonObject::parse(line, "metrics.jsonl"));
+  return lines;
+}
+
+std::set<std::string> folders(const std::string& dir) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(dir))
+    if (entry.is_directory()) names.insert(entry.path().filename().string());
+  return names;
+}
+
+TEST(Run, writes_metrics_curve_config_and_the_last_two_checkpoints) {
+  const ScratchFolder folder;
+  const Config config = small_run(folder / "run", {"train.steps=5", "train.save_every=1", "mesh.ep=2"});
+  std::vector<int64_t> told, saved;
+  const RunObserver observer{.resumed = [](int64_t) { FAIL() << "a new run"; },
+                             .step = [&](const StepReport& r) { told.push_back(r.step); },
+                             .saved = [&](const std::string&) { saved.push_back(told.back()); }};
+  const std::atomic<bool> stop = false;
+  const RunReport report = train(config, random_corpus(), observer, stop);
+  EXPECT_EQ(told, (std::vector<int64_t>{1, 2, 3, 4, 5}));
+  EXPECT_EQ(saved, told);
+  EXPECT_EQ(report.last_step, 5);
+  EXPECT_FALSE(report.interrupted);
+  const auto lines = metrics(config.log.dir);
+  ASSERT_EQ(lines.size(), 5u);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i].integer("step"), static_cast<int64_t>(i) + 1);
+    for (const char* key : {"loss", "grad_norm", "lr", "ms", "tokens_per_s"}) EXPECT_GT(lines[i].number(key), 0) << key;
+    EXPECT_EQ(lines[i].has("val_loss"), i % 2 == 1 || i == 4) << "every second step and at the end";
+  }
+  EXPECT_EQ(*report.val_loss, lines[4].number("val_loss"));
+  EXPECT_NE(slurp(config.log.dir + "/loss.svg").find("</svg>"), std::string::npos);
+  EXPECT_EQ(ready_config(config.log.dir + "/config.toml"), config);
+  EXPECT_EQ(folders(config.log.dir), (std::set<std::string>{"step-00000004", "step-00000005"}));
+  EXPECT_EQ(Checkpoint(report.checkpoint).step(), 5);
+}
+
+TEST(Run, that_is_done_does_nothing_more) {
+  const ScratchFolder folder;
+  const Config config = small_run(folder / "run", {"train.steps=2"});
+  run_to(config, random_corpus());
+  const std::string before = slurp(config.log.dir + "/metrics.jsonl");
+  const RunReport again = run_to(config, random_corpus());
+  EXPECT_EQ(again.first_step, 2);
+  EXPECT_EQ(again.last_step, 2);
+  EXPECT_EQ(slurp(config.log.dir + "/metrics.jsonl"), before);
+}
+
+class Resume : public testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(Resume, goes_on_as_if_it_had_never_stopped) {
+  const ScratchFolder folder;
+  const data::Corpus corpus = random_corpus();
+  const Config whole = small_run(folder / "whole", GetParam()), parts = small_run(folder / "parts", GetParam());
+  run_to(whole, corpus);
+  const RunReport first = run_to(parts, corpus, 3);
+  EXPECT_TRUE(first.interrupted);
+  EXPECT_EQ(first.last_step, 3);
+  EXPECT_EQ(folders(parts.log.dir), std::set<std::string>{"step-00000003"});
+  const RunReport second = run_to(parts, corpus);
+  EXPECT_EQ(second.first_step, 3);
+  for (const char* file : {"/step-00000006/model.safetensors", "/step-00000006/optimizer.safetensors"})
+    EXPECT_TRUE(slurp(whole.log.dir + file) == slurp(parts.log.dir + file)) << file;
+  const auto straight = metrics(whole.log.dir), resumed = metrics(parts.log.dir);
+  ASSERT_EQ(resumed.size(), 6u);
+  for (size_t i = 0; i < 6; ++i) {
+    for (const char* key : {"loss", "aux_loss", "grad_norm", "lr", "busiest", "dropped"})
+      EXPECT_EQ(resumed[i].number(key), straight[i].number(key)) << key << " of step " << i + 1;
+    EXPECT_EQ(resumed[i].integer("step"), static_cast<int64_t>(i) + 1);
+    EXPECT_EQ(resumed[i].has("val_loss"), i % 2 == 1);
+  }
+  EXPECT_EQ(resumed[5].number("val_loss"), straight[5].number("val_loss"));
+}
+
+using Overrides = std::vector<std::string>;
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, Resume,
+    testing::Values(Overrides{}, Overrides{"mesh.tp=2", "train.micro_batch_size=4"},
+                    Overrides{"mesh.ep=2", "schedule.moe=ted", "moe.capacity=1.0"},
+                    Overrides{"mesh.tp=2", "mesh.ep=2", "schedule.moe=dtd", "train.micro_batch_size=2"},
+                    Overrides{"mesh.tp=2", "mesh.ep=2", "mesh.dp=4", "model.tie_word_embeddings=false"},
+                    Overrides{"mesh.tp=1", "mesh.esp=2", "mesh.ep=2", "train.dtype=float64"},
+                    Overrides{"mesh.tp=2", "mesh.ep=1", "mesh.dp=2", "optim.name=sgd"}));
+
+TEST(Resume, works_at_another_layout) {
+  const ScratchFolder folder;
+  const data::Corpus corpus = random_corpus();
+  const Overrides double_precision = {"train.dtype=float64"};
+  const Config whole = small_run(folder / "whole", double_precision);
+  run_to(whole, corpus);
+  const Checkpoint straight(*find_latest(whole.log.dir));
+  const Config begun = small_run(folder / "begun", {"train.dtype=float64", "mesh.tp=2", "mesh.ep=2"});
+  run_to(begun, corpus, 3);
+  for (const Overrides& layout :
+       {Overrides{"mesh.tp=1"}, {"mesh.ep=4", "schedule.moe=ted"}, {"mesh.tp=2", "mesh.dp=4"}, {"mesh.tp=4"}}) {
+    Overrides all = double_precision;
+    all.insert(all.end(), layout.begin(), layout.end());
+    const Config other = small_run(folder / layout[0], all);
+    std::filesystem::copy(begun.log.dir, other.log.dir, std::filesystem::copy_options::recursive);
+    run_to(other, corpus);
+    const Checkpoint resumed(*find_latest(other.log.dir));
+    EXPECT_EQ(resumed.step(), 6);
+    for (const auto* list : {&resumed.model(), &resumed.optimizer()})
+      for (const TensorInfo& info : *list)
+        EXPECT_TRUE(resumed.read(info.name).allclose(straight.read(info.name), 1e-6, 1e-12)) << info.name;
+  }
+}
+
+TEST(Run, finishes_and_saves_where_whole_ranks_have_no_token_for_their_experts) {
+  const ScratchFolder folder;
+  const Config config = small_run(folder / "run", {"mesh.ep=4", "moe.gate=switch", "moe.num_experts_per_tok=1",
+                                                   "moe.aux_coef=0", "optim.lr=1e-6", "optim.min_lr=0"});
+  run_to(config, random_corpus(), 3);
+  // A gate without weights is undecided, and ties go to expert 0.
+  rewrite_checkpoint(config.log.dir, [](const std::string& name, const at::Tensor& tensor) {
+    if (name.find("mlp.gate.weight") != std::string::npos) tensor.zero_();
+  });
+  const RunReport report = run_to(config, random_corpus());
+  EXPECT_EQ(report.last_step, 6);
+  EXPECT_EQ(metrics(config.log.dir)[3].number("busiest"), 4);
+  const Checkpoint checkpoint(report.checkpoint);
+  for (const TensorInfo& info : checkpoint.model())
+    EXPECT_TRUE(checkpoint.read(info.name).isfinite().all().item<bool>());
+}
+
+// Every rank meets it at the same step of the list; the first one is told of.
+TEST(Failure, of_a_gate_names_rank_layer_and_training_step) {
+  const ScratchFolder folder;
+  const Config config = small_run(folder / "run", {"mesh.tp=2", "mesh.ep=2"});
+  run_to(config, random_corpus(), 3);
+  rewrite_checkpoint(config.log.dir, [](const std::string& name, const at::Tensor& tensor) {
+    if (name == "model.layers.0.self_attn.v_proj.weight") tensor[0][0][0] = NAN;
+  });
+  const std::string message = refusal<wire::RankFailure>([&] { run_to(config, random_corpus()); });
+  EXPECT_TRUE(message.starts_with("rank ")) << message;
+  EXPECT_NE(message.find("(tp "), std::string::npos) << message;
+  EXPECT_NE(message.find("training step 4: %l1.route: the gate's logit of token 0"), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
+// A byte that only the second data rank reads has no embedding: its peer waits in vain and is not blamed.
+TEST(Failure, of_one_rank_ends_all_with_its_name) {
+  const ScratchFolder folder;
+  const data::Corpus corpus = random_corpus();
+  const Config config =
+      small_run(folder / "run", {"mesh.ep=2", "train.batch_size=2", "model.tie_word_embeddings=false"});
+  run_to(config, corpus, 3);
+  const data::BatchPlan plan{.seed = 1, .batch_size = 2, .seq_length = 8, .dp_size = 2};
+  const auto seen = [&](int dp_rank) {
+    const at::Tensor ids = data::make_batch(corpus, plan, {.step = 3, .dp_rank = dp_rank}).ids_T;
+    return std::set<int64_t>(ids.data_ptr<int64_t>(), ids.data_ptr<int64_t>() + ids.numel());
+  };
+  int64_t only = -1;
+  for (int64_t id : seen(1))
+    if (!seen(0).contains(id)) only = id;
+  ASSERT_GE(only, 0);
+  rewrite_checkpoint(config.log.dir, [&](const std::string& name, const at::Tensor& tensor) {
+    if (name == "model.embed_tokens.weight") tensor[only].fill_(INFINITY);
+  });
+  const std::string message = refusal<wire::RankFailure>([&] { run_to(config, corpus); });
+  EXPECT_TRUE(message.starts_with("rank 1 (tp 0, dp 1; esp 0, ep 1, edp 0): training step 4: %l1.route: ")) << message;
+}
+
+TEST(Failure, of_a_loss_that_is_not_finite_ends_the_run_and_saves_nothing) {
+  const ScratchFolder folder;
+  const Config config = small_run(folder / "run", {"mesh.tp=2", "mesh.dp=2", "moe.num_experts=0", "optim.lr=1e30"});
+  const std::string message = refusal<wire::RankFailure>([&] { run_to(config, random_corpus()); });
+  EXPECT_NE(message.find("training step 2: the gradient norm is nan"), std::string::npos) << message;
+  EXPECT_NE(message.find("`plait verify CONFIG --locate`"), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  EXPECT_EQ(metrics(config.log.dir).size(), 1u);
+  EXPECT_FALSE(find_latest(config.log.dir));
+}
+
+TEST(Run, learns_a_text_that_repeats_itself) {
+  const ScratchFolder folder;
+  data::Corpus corpus;
+  for (int i = 0; i < 100; ++i)
+    for (char c : std::string("to be or not to be, that is the question. ")) corpus.tokens.push_back(c);
+  corpus.num_training = static_cast<int64_t>(corpus.tokens.size()) * 9 / 10;
+  const Config config = small_run(folder / "run", {"mesh.tp=2", "mesh.ep=2", "train.steps=200", "train.seq_length=16",
+                                                   "optim.lr=1e-2", "train.eval_every=200", "model.hidden_size=32"});
+  const RunReport report = run_to(config, corpus);
+  EXPECT_GT(metrics(config.log.dir)[0].number("loss"), 5);
+  EXPECT_LT(*report.val_loss, 0.6);
+}
+
+}  // namespace
+}  // namespace plait
