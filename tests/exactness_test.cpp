@@ -126,23 +126,6 @@ TEST(Replicas, keep_the_same_bits_in_float32_after_every_step) {
     }
 }
 
-// Where its memory lies differs from rank to rank and from run to run, and must not show in a bit.
-TEST(Replicas, of_the_gate_keep_the_same_bits_in_every_one_of_many_runs) {
-  StepCase c = small_case();
-  c.sizes.family = Family::ted;
-  c.sizes.aux_coef = 0.3;
-  c.sizes.z_coef = 0.1;
-  c.micro.push_back(random_tokens(c.sizes, 2));
-  c.micro[0].mask.narrow(0, 5, 11).zero_();
-  c.mesh = {.ranks = 8, .tp = 2, .esp = 2, .ep = 2};
-  const StepOutcome first = run_steps(c);
-  for (int run = 0; run < 40; ++run) {
-    const StepOutcome again = run_steps(c);
-    ASSERT_TRUE(again.replicas.empty()) << again.replicas.front() << " of run " << run;
-    ASSERT_TRUE(again.updated.at(kGate).equal(first.updated.at(kGate))) << "run " << run;
-  }
-}
-
 // A parameter as training starts with it, at a layout.
 Tensors initial(const std::vector<std::string>& overrides) {
   const data::Corpus corpus = random_corpus(4000);
