@@ -54,7 +54,7 @@ ModelSizes model_sizes(const Config& config);
 // Without anything random: random priorities become first come.
 ModelSizes without_draws(const ModelSizes& sizes);
 
-// Of a batch of `sequences` in the world; gate groups are cut to the tokens that a rank then gates.
+// The same model on a batch of `sequences` in the world. REQUIRES that gate groups divide what a rank then gates.
 ModelSizes with_batch(const ModelSizes& sizes, int64_t sequences, int64_t positions);
 
 }  // namespace plait
