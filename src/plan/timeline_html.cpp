@@ -52,17 +52,20 @@ const height = y + ROW + FOOT;
 const width = () => c.clientWidth - LEFT - 8, X = s => LEFT + (s - from) / (to - from) * width();
 const T = x => from + (x - LEFT) / width() * (to - from);
 
-// A box is [step, start, end]. Boxes narrower than a pixel melt into the one drawn before them.
+// A box is [step, start, end]. Boxes narrower than two pixels share the pixel they fall on: the kind with most time there
+// colours it.
 function rowBoxes(r) {
-  let last = -1e9;
+  const shared = new Map();
   for (const b of r.boxes) {
     if (b[2] < from || b[1] > to) continue;
-    const a = Math.max(X(b[1]), LEFT), e = Math.min(X(b[2]), LEFT + width());
-    if (e - last < 1) continue;
-    last = e;
-    const n = D.notes[b[0]], w = Math.max(e - a - (e - a > 3 ? 1 : 0), .7);
-    g.fillStyle = D.kinds[n.kind][1];
-    g.globalAlpha = 1; g.fillRect(a, r.y, w, ROW);
+    const a = Math.max(X(b[1]), LEFT), e = Math.min(X(b[2]), LEFT + width()), n = D.notes[b[0]];
+    if (e - a < 2) {
+      const at = Math.floor((a + e) / 2), kinds = shared.get(at) || {};
+      shared.set(at, kinds); kinds[n.kind] = (kinds[n.kind] || 0) + e - a;
+      continue;
+    }
+    const left = Math.round(a), w = Math.round(e - (e - a > 3 ? 1 : 0)) - left;
+    g.fillStyle = D.kinds[n.kind][1]; g.fillRect(left, r.y, w, ROW);
     if (w > 34) {
       g.fillStyle = '#fff'; g.font = '11px system-ui, sans-serif'; g.textAlign = 'left';
       let label = w > 130 ? n.title + '  %' + n.name : n.title;
@@ -70,6 +73,10 @@ function rowBoxes(r) {
       if (label.length > fits) label = fits > 3 ? label.slice(0, fits - 1) + '\u2026' : '';
       g.fillText(label, a + 4, r.y + 17);
     }
+  }
+  for (const [at, kinds] of shared) {
+    const most = Object.keys(kinds).reduce((a, b) => kinds[b] > kinds[a] ? b : a);
+    g.fillStyle = D.kinds[most][1]; g.fillRect(at, r.y, 1, ROW);
   }
 }
 function outline(r, b, dash) {

@@ -17,6 +17,7 @@ text { font: 11px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #7d859
 .title { font-size: 14px; font-weight: 600 } .end { text-anchor: end } .mid { text-anchor: middle }
 .in { fill: #fff; font-size: 10px; pointer-events: none } .lane { fill: #7d8590; fill-opacity: .1 }
 .grid { stroke: #7d8590; stroke-opacity: .25 } .part { fill: #7d8590; fill-opacity: .16 }
+.box { shape-rendering: crispEdges }
 </style>
 )";
 
@@ -113,8 +114,8 @@ void box(Page& page, const Run& run, double y) {
   const double from = page.x(run.start), width = page.x(run.end) - from;
   const auto kind = static_cast<StepKind>(std::ranges::max_element(run.by_kind) - run.by_kind);
   page.out += fmt::format(
-      "<rect x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" height=\"{:.0f}\" fill=\"{}\"><title>{}</title></rect>\n", from,
-      y, std::max(width - (width > 3 ? .6 : 0), .5), kRow, colour(kind), escaped(hover(page.drawing, run)));
+      "<rect class=\"box\" x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" height=\"{:.0f}\" fill=\"{}\"><title>{}</title></rect>\n", from,
+      y, std::max(width - (width > 3 ? .6 : 0), 1.), kRow, colour(kind), escaped(hover(page.drawing, run)));
   if (run.steps > 1) return;
   const std::string& title = page.drawing.notes[run.first->step].title;
   if (width > 5.8 * static_cast<double>(title.size()) + 6) text(page, "in mid", from + width / 2, y + 15, title);
