@@ -8,28 +8,10 @@ namespace plait {
 namespace {
 
 void declare_data(Writer& w) {
-  const ModelSizes& s = w.sizes;
-  const std::vector<Dim> tokens = {{"T", s.tokens(), stack_of(w.dp)}};
-  const auto integers = [&](const char* name) {
-    Type t{.dims = tokens,
-           .holds = std::vector<Hold>(w.b.mesh().num_atoms(), Hold::I),
-           .dtype = Dtype::integer,
-           .grad = false};
-    for (Atom a : w.dp) t.holds[a] = Hold::S;
-    w.b.leaf(LeafKind::data, name, t);
-  };
-  integers("ids");
-  integers("targets");
-  w.b.leaf(LeafKind::data, "weight", tokens);
-  if (s.moe_every > 0) integers("mask");
-  if (s.moe_every > 0 && s.draws()) {
-    const std::vector<Hold> everywhere(w.b.mesh().num_atoms(), Hold::I);
-    w.b.leaf(LeafKind::data, "step_key", Type{.holds = everywhere, .dtype = Dtype::integer, .grad = false});
-  }
-  if (s.moe_every > 0 && (s.aux_coef != 0 || s.z_coef != 0)) {
-    w.b.leaf(LeafKind::data, "inv_tokens", std::vector<Dim>{});
-    w.b.leaf(LeafKind::data, "share", std::vector<Dim>{});
-  }
+  declare_integers(w, "ids");
+  declare_integers(w, "targets");
+  w.b.leaf(LeafKind::data, "weight", std::vector<Dim>{{"T", w.sizes.tokens(), stack_of(w.dp)}});
+  if (w.sizes.moe_every > 0) declare_gate_data(w);
 }
 
 // Embedding and layers: [T, D] before the last norm, and what the gates leave.
@@ -58,6 +40,27 @@ Body write_body(Writer& w) {
 }
 
 }  // namespace
+
+void declare_integers(Writer& w, const char* name) {
+  Type t{.dims = {{"T", w.sizes.tokens(), stack_of(w.dp)}},
+         .holds = std::vector<Hold>(w.b.mesh().num_atoms(), Hold::I),
+         .dtype = Dtype::integer,
+         .grad = false};
+  for (Atom a : w.dp) t.holds[a] = Hold::S;
+  w.b.leaf(LeafKind::data, name, t);
+}
+
+void declare_gate_data(Writer& w) {
+  const ModelSizes& s = w.sizes;
+  declare_integers(w, "mask");
+  if (s.draws()) {
+    const std::vector<Hold> everywhere(w.b.mesh().num_atoms(), Hold::I);
+    w.b.leaf(LeafKind::data, "step_key", Type{.holds = everywhere, .dtype = Dtype::integer, .grad = false});
+  }
+  if (s.aux_coef == 0 && s.z_coef == 0) return;
+  w.b.leaf(LeafKind::data, "inv_tokens", std::vector<Dim>{});
+  w.b.leaf(LeafKind::data, "share", std::vector<Dim>{});
+}
 
 ValueId write_head(Writer& w, ValueId x) {
   w.b.scope("head.");

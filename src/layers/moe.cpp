@@ -163,9 +163,8 @@ ValueId through_rows(Writer& w, const Routed& r, int64_t layer) {
 
 }  // namespace
 
-MoeOutput write_moe(Writer& w, ValueId x, int64_t layer) {
+MoeTerms write_moe_terms(Writer& w, ValueId normed, int64_t layer) {
   const ModelSizes& s = w.sizes;
-  const ValueId normed = w.norm(x, layer_name(layer, "post_attention_layernorm.weight"));
   const ValueId h = to_gate(w, normed);
   Routed routed{.tokens = h,
                 .gated = write_gate(w, h, layer),
@@ -174,9 +173,15 @@ MoeOutput write_moe(Writer& w, ValueId x, int64_t layer) {
   routed.routing.group = s.capacity ? s.group : 0;
   routed.routing.chunks = s.capacity ? 1 : s.chunks;
   const ValueId y = s.capacity ? through_slots(w, routed, layer) : through_rows(w, routed, layer);
-  std::vector<ValueId> terms = {x, from_gate(w, y)};
-  if (s.shared_experts > 0) terms.push_back(write_shared_experts(w, normed, layer));
-  return {w.b.add(Add{}, terms, "x"), routed.gated.sums};
+  MoeTerms moe{{from_gate(w, y)}, routed.gated.sums};
+  if (s.shared_experts > 0) moe.terms.push_back(write_shared_experts(w, normed, layer));
+  return moe;
+}
+
+MoeOutput write_moe(Writer& w, ValueId x, int64_t layer) {
+  MoeTerms moe = write_moe_terms(w, w.norm(x, layer_name(layer, "post_attention_layernorm.weight")), layer);
+  moe.terms.insert(moe.terms.begin(), x);
+  return {w.b.add(Add{}, moe.terms, "x"), moe.sums};
 }
 
 void write_gate_losses(Writer& w, const std::vector<GateSums>& layers) {

@@ -14,6 +14,9 @@ std::vector<Dim> hidden_pair(const ModelSizes& s, std::vector<Dim> front, Dim hi
   return front;
 }
 
+// Of the matrices that write to the residual stream.
+double residual_std(const ModelSizes& s) { return 0.02 / std::sqrt(2.0 * static_cast<double>(s.layers)); }
+
 Atoms gate_atoms(const Mesh& mesh, Family family) {
   if (family == Family::s1 || family == Family::sharded) return mesh.atoms();
   if (family != Family::parm) return mesh.axis(Axis::dp);
@@ -29,7 +32,7 @@ std::string layer_name(int64_t layer, const std::string& part) {
 
 std::string bias_name(int64_t layer) { return layer_name(layer, "mlp.gate.e_score_correction_bias"); }
 
-Writer::Writer(const Mesh& mesh, const ModelSizes& sizes)
+Writer::Writer(const Mesh& mesh, const ModelSizes& sizes, Declare what)
     : sizes(sizes),
       b(mesh),
       tp(mesh.axis(Axis::tp)),
@@ -39,7 +42,7 @@ Writer::Writer(const Mesh& mesh, const ModelSizes& sizes)
       edp(mesh.axis(Axis::edp)),
       tokens(sizes.family == Family::sharded ? dp + tp : dp),
       gated(gate_atoms(mesh, sizes.family)) {
-  declare();
+  what == Declare::model ? declare() : declare_experts(0);
   enter_all();
 }
 
@@ -53,7 +56,7 @@ void Writer::declare() {
 
 void Writer::declare_layer(int64_t l) {
   const ModelSizes& s = sizes;
-  const double out_std = 0.02 / std::sqrt(2.0 * static_cast<double>(s.layers));
+  const double out_std = residual_std(s);
   const Dim d{"D", s.width}, a{"A", s.head_size()}, heads{"H", s.heads, stack_of(tp)},
       kv{"J", s.kv_heads, stack_of(tp)};
   declare({layer_name(l, "input_layernorm.weight"), 0, false}, {d}, tokens);
@@ -69,6 +72,14 @@ void Writer::declare_layer(int64_t l) {
     declare({layer_name(l, "mlp.down_proj.weight"), out_std}, {d, f}, dp);
     return;
   }
+  declare_experts(l);
+}
+
+void Writer::declare_experts(int64_t l) {
+  const ModelSizes& s = sizes;
+  const std::string up = s.glu ? "gate_up_proj" : "up_proj";
+  const double out_std = residual_std(s);
+  const Dim d{"D", s.width};
   const Dim e{"E", s.experts, stack_of(ep)}, f{"F", s.expert_ffn, stack_of(esp)};
   if (s.gate != Gate::hash) declare({layer_name(l, "mlp.gate.weight")}, {{"E", s.experts}, d}, gated);
   if (s.gate == Gate::sigmoid) b.leaf(LeafKind::state, bias_name(l), std::vector<Dim>{{"E", s.experts}});

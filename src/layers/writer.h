@@ -10,9 +10,12 @@
 
 namespace plait {
 
+// Which parameters a list has: a whole model's, or those of the experts and the gate of layer 0.
+enum class Declare { model, experts };
+
 class Writer {
  public:
-  Writer(const Mesh& mesh, const ModelSizes& sizes);
+  Writer(const Mesh& mesh, const ModelSizes& sizes, Declare what = Declare::model);
 
   const ModelSizes sizes;
   Builder b;
@@ -35,6 +38,7 @@ class Writer {
  private:
   void declare();
   void declare_layer(int64_t layer);
+  void declare_experts(int64_t layer);
   // `over`: the atoms it is entered over.
   void declare(Parameter p, std::vector<Dim> dims, const Atoms& over);
   void enter_all();
@@ -44,6 +48,10 @@ class Writer {
 };
 
 std::string layer_name(int64_t layer, const std::string& part);  // "model.layers.3." + part
+
+// Data leaves: an integer for each token; and what gates read beside tokens and ids.
+void declare_integers(Writer& w, const char* name);
+void declare_gate_data(Writer& w);
 
 // One function a part of a layer; x and the result are [T, D] as tokens are held between blocks.
 ValueId write_attention(Writer& w, ValueId x, int64_t layer);
@@ -62,6 +70,12 @@ struct MoeOutput {
   GateSums sums;
 };
 MoeOutput write_moe(Writer& w, ValueId x, int64_t layer);
+// Of the norm, [T, D], to what is added to the residual stream: the routed experts, then the shared ones.
+struct MoeTerms {
+  std::vector<ValueId> terms;
+  GateSums sums;
+};
+MoeTerms write_moe_terms(Writer& w, ValueId normed, int64_t layer);
 
 // logits [T, V], V sharded over tp.
 ValueId write_head(Writer& w, ValueId x);

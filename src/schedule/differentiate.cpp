@@ -10,11 +10,13 @@ namespace {
 
 class Backward {
  public:
-  Backward(const Schedule& forward, ValueId loss) : forward_(forward), b_(forward), cotangents_(forward.names.size()) {
-    Type seed = dual(b_.type(loss));
-    seed.grad = true;
-    const ValueId v = b_.leaf(LeafKind::seed, "seed", seed);
-    record(v, loss);
+  Backward(const Schedule& forward, const std::vector<Root>& roots)
+      : forward_(forward), b_(forward), cotangents_(forward.names.size()) {
+    for (const Root& root : roots) {
+      Type type = dual(b_.type(root.value));
+      type.grad = true;
+      record(b_.leaf(root.kind, root.cotangent, type), root.value);
+    }
   }
 
   Differentiated run() {
@@ -28,7 +30,8 @@ class Backward {
         std::visit([&](const auto& op) { back(op); }, step->op);
     }
     for (const Leaf& leaf : forward_.leaves)
-      if (leaf.type.grad && leaf.kind == LeafKind::parameter) result.gradients[leaf.value] = gradient(leaf);
+      if (leaf.type.grad && (leaf.kind == LeafKind::parameter || leaf.kind == LeafKind::data))
+        result.gradients[leaf.value] = gradient(leaf);
     result.schedule = b_.take();
     check(result.schedule);
     return result;
@@ -54,7 +57,7 @@ class Backward {
   ValueId gradient(const Leaf& leaf) {
     const ValueId v = total(leaf.value);
     if (v < 0)
-      throw TypeFault(fmt::format("differentiate: parameter %{} does not reach the loss: use it or drop it",
+      throw TypeFault(fmt::format("differentiate: {} %{} does not reach the loss: use it or drop it", name(leaf.kind),
                                   forward_.names[leaf.value]));
     return v;
   }
@@ -162,6 +165,10 @@ class Backward {
 
 }  // namespace
 
-Differentiated differentiate(const Schedule& forward, ValueId loss) { return Backward(forward, loss).run(); }
+Differentiated differentiate(const Schedule& forward, const std::vector<Root>& roots) {
+  return Backward(forward, roots).run();
+}
+
+Differentiated differentiate(const Schedule& forward, ValueId loss) { return differentiate(forward, {{loss}}); }
 
 }  // namespace plait
