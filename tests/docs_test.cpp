@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/text.h"
-#include "layers/step.h"
 #include "schedule/text.h"
 #include "schedule/typing.h"
+#include "train/trainer.h"
 
 namespace plait {
 namespace {
@@ -81,10 +81,7 @@ TEST(Docs, show_schedules_that_parse_and_faults_with_the_message_they_get) {
 
 TEST(Docs, cite_lines_that_show_prints) {
   const Config config = ready_config("configs/tiny.toml", std::vector<std::string>{"mesh.tp=2", "mesh.ep=2"});
-  const Mesh mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2});
-  const std::string text =
-      "\n" +
-      print(build_step(mesh, model_sizes(config), optimizer(config), static_cast<int>(micro_batches(config))).schedule);
+  const std::string text = "\n" + print(build_step(run_shape(config)).schedule);
   int lines = 0;
   for (const Block& block : blocks("docs/life_of_a_step.md")) {
     if (block.title != "show") continue;

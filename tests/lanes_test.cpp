@@ -14,26 +14,26 @@
 namespace plait {
 namespace {
 
-Config four_ranks(const std::string& family, int chunks) {
-  const std::vector<std::string> overrides = {"model.hidden_size=16",
-                                              "model.num_hidden_layers=2",
-                                              "moe.num_experts=4",
-                                              "moe.moe_intermediate_size=16",
-                                              "train.batch_size=8",
-                                              "train.seq_length=8",
-                                              "train.micro_batch_size=2",
-                                              "mesh.tp=2",
-                                              "mesh.ep=2",
-                                              "schedule.moe=" + family,
-                                              fmt::format("schedule.chunks={}", chunks)};
+Config four_ranks(const std::string& family, int chunks, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> overrides = {"model.hidden_size=16",
+                                        "model.num_hidden_layers=2",
+                                        "moe.num_experts=4",
+                                        "moe.moe_intermediate_size=16",
+                                        "train.batch_size=8",
+                                        "train.seq_length=8",
+                                        "train.micro_batch_size=2",
+                                        "mesh.tp=2",
+                                        "mesh.ep=2",
+                                        "schedule.moe=" + family,
+                                        fmt::format("schedule.chunks={}", chunks)};
+  overrides.insert(overrides.end(), more.begin(), more.end());
   return ready_config("", overrides);
 }
 
 using Parameters = std::map<std::string, at::Tensor>;
 
-// Two steps; late(rank, call) is how long a message or a step of computing is held up. ranks_per_node 0: no lanes.
-Parameters train_with(const Config& config, int ranks_per_node,
-                      const std::function<double(int rank, uint64_t call)>& late) {
+// Two steps; late(rank, call) is how long a message or a step of computing is held up.
+Parameters train_with(const Config& config, const std::function<double(int rank, uint64_t call)>& late) {
   const data::Corpus corpus = random_corpus();
   Parameters result;
   wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
@@ -46,7 +46,7 @@ Parameters train_with(const Config& config, int ranks_per_node,
       const std::lock_guard lock(mutex);
       return wire::Seconds(late(rank, 2 * messages++));
     });
-    Trainer trainer(config, run_shape(config), corpus, {rank, &slow, at::kFloat, ranks_per_node});
+    Trainer trainer(config, run_shape(config), corpus, {rank, &slow, at::kFloat});
     trainer.observe([&](const Span& span) {
       if (span.lane == Lane::compute) pause(2 * steps++ + 1);
     });
@@ -65,39 +65,41 @@ void expect_equal(const Parameters& a, const Parameters& b) {
 
 double never(int, uint64_t) { return 0; }
 
+// Messages in lanes of their own, nodes of this many ranks.
+std::vector<std::string> on_lanes(int node) { return {"schedule.lanes=true", fmt::format("mesh.node={}", node)}; }
+
 TEST(Lanes, give_the_same_bits_as_one_thread) {
   for (const char* family : {"ted", "dtd", "s1", "s2", "sharded"}) {
     for (int chunks : {1, 3}) {
-      const Config config = four_ranks(family, chunks);
-      const Parameters plain = train_with(config, 0, never);
-      for (int node : {2, 4}) expect_equal(train_with(config, node, never), plain);
+      const Parameters plain = train_with(four_ranks(family, chunks), never);
+      for (int node : {1, 2, 4}) expect_equal(train_with(four_ranks(family, chunks, on_lanes(node)), never), plain);
     }
   }
 }
 
 TEST(Lanes, give_the_same_bits_whatever_is_late) {
   for (const char* family : {"s2", "sharded"}) {
-    const Config config = four_ranks(family, 2);
-    const Parameters plain = train_with(config, 0, never);
+    const Parameters plain = train_with(four_ranks(family, 2), never);
+    const Config config = four_ranks(family, 2, on_lanes(2));
     for (uint64_t run = 0; run < 50; ++run) {
       const uint64_t key = random_key(run, family);
       const auto sometimes = [key](int rank, uint64_t call) {
         const double u = uniform(key, call * 4 + static_cast<uint64_t>(rank));
         return u > 0.98 ? 2e-3 * u : 0.0;
       };
-      expect_equal(train_with(config, 2, sometimes), plain);
+      expect_equal(train_with(config, sometimes), plain);
     }
   }
 }
 
 TEST(Lanes, end_on_all_ranks_when_one_fails) {
-  const Config config = four_ranks("sharded", 2);
+  const Config config = four_ranks("sharded", 2, on_lanes(2));
   const auto at_rank_2 = [](int rank, uint64_t call) -> double {
     if (rank == 2 && call == 41) throw std::runtime_error("struck while computing");
     return 0;
   };
   try {
-    train_with(config, 2, at_rank_2);
+    train_with(config, at_rank_2);
     FAIL() << "ended well";
   } catch (const wire::RankFailure& failure) {
     EXPECT_EQ(failure.rank, 2);

@@ -45,8 +45,7 @@ int show_app(Arguments arguments) {
       .option("--html", html, "the same as a page to zoom into")
       .option("--trace", trace, "the same for Perfetto or chrome://tracing");
   if (!line.parse(arguments)) return 0;
-  const RunShape shape = run_shape(ready_config(path, overrides));
-  const Schedule schedule = build_step(shape.mesh, shape.sizes, shape.optimizer, shape.num_micro).schedule;
+  const Schedule schedule = build_step(run_shape(ready_config(path, overrides))).schedule;
   if (svg.empty() && html.empty() && trace.empty()) {
     fmt::print("{}", print(schedule));
     return 0;

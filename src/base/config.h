@@ -56,6 +56,7 @@ struct MeshConfig {
   int64_t ep = 1;
   int64_t esp = 0;      // 0: tp
   int64_t dp = 0;       // 0: max(1, ep * esp / tp)
+  int64_t node = 0;     // ranks of a node; 0: all
   int64_t threads = 0;  // per rank; 0: cores / ranks, at least 1
   bool operator==(const MeshConfig&) const = default;
 };
@@ -64,6 +65,7 @@ struct ScheduleConfig {
   std::string moe = "sharded";
   std::string fuse = "auto";
   int64_t chunks = 1;
+  bool lanes = false;
   bool operator==(const ScheduleConfig&) const = default;
 };
 

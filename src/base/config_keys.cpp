@@ -101,6 +101,7 @@ void add_running(std::vector<Key>& keys, Config& c) {
                {"mesh.ep", &c.mesh.ep, kCount, "ranks that share the list of experts", {}},
                {"mesh.esp", &c.mesh.esp, kCountOrZero, "ranks that share one expert; 0: as mesh.tp", {}},
                {"mesh.dp", &c.mesh.dp, kCountOrZero, "ranks that share the batch; 0: max(1, ep * esp / tp)", {}},
+               {"mesh.node", &c.mesh.node, kCountOrZero, "ranks of a node of the network; 0: all", {}},
                {"mesh.threads", &c.mesh.threads, kCountOrZero, "threads of a rank; 0: cores / ranks", {}},
                {"schedule.moe",
                 &c.schedule.moe,
@@ -112,7 +113,8 @@ void add_running(std::vector<Key>& keys, Config& c) {
                 kAny,
                 "exchange and gather of rows in one message; auto: in s1 and s2",
                 {"auto", "yes", "no"}},
-               {"schedule.chunks", &c.schedule.chunks, kCount, "parts of the rows that travel one after another", {}}});
+               {"schedule.chunks", &c.schedule.chunks, kCount, "parts of the rows that travel one after another", {}},
+               {"schedule.lanes", &c.schedule.lanes, kAny, "messages travel while the rank computes", {}}});
 }
 
 void add_optim(std::vector<Key>& keys, OptimConfig& c) {
@@ -307,6 +309,7 @@ std::string no_effect(const Config& c, std::string_view name) {
     return fmt::format("{} has no gather that could be fused (schedule.moe)", c.schedule.moe);
   if (name == "model.intermediate_size" && experts && c.moe.every == 1 && c.moe.moe_intermediate_size > 0)
     return "every layer has experts, whose width is moe.moe_intermediate_size";
+  if (is_any("mesh.node", "schedule.lanes") && ranks_to_be(c) == 1) return "one rank sends no messages";
   if (is_any("optim.betas", "optim.eps") && c.optim.name == "sgd") return "sgd keeps no moments (optim.name = \"sgd\")";
   if (name == "train.eval_batches" && c.train.eval_every == 0) return "nothing is evaluated (train.eval_every = 0)";
   return "";

@@ -23,6 +23,16 @@ void must_divide(const Named& part, const Named& whole) {
   if (whole.value % part.value != 0) input_error("{} is not divisible by {}", whole.text(), part.text());
 }
 
+// 0 is to be derived.
+void fill(int64_t& field, int64_t value) {
+  if (field == 0) field = std::max<int64_t>(1, value);
+}
+
+void fill_mesh(Config& c) {
+  fill(c.mesh.esp, num_expert_layers(c) > 0 ? c.mesh.tp : 1);
+  fill(c.mesh.dp, c.mesh.ep * c.mesh.esp / c.mesh.tp);
+}
+
 void check_ranges(Config config) {
   for (const Key& key : keys_of(config)) {
     if (!in_range(key)) input_error("{} = {}, expected {}", key.name, value_text(key), expected_text(key));
@@ -49,12 +59,14 @@ void check_model(const Config& c) {
     must_divide(tp, {"model.intermediate_size", c.model.intermediate_size});
 }
 
-// The ranks are cut twice, as dp x tp and as edp x ep x esp; the cuts must nest.
+// The ranks are cut three times, as dp x tp, as edp x ep x esp and into nodes; the cuts must nest.
 void check_mesh(const Config& c) {
   const Named ranks{"mesh.tp x mesh.dp", num_ranks(c)};
   const Named expert_ranks{"mesh.ep x mesh.esp", c.mesh.ep * c.mesh.esp};
   must_divide(expert_ranks, ranks);
-  std::vector<Named> cuts = {{"mesh.tp", c.mesh.tp}, {"mesh.esp", c.mesh.esp}, expert_ranks, ranks};
+  must_divide({"mesh.node", c.mesh.node}, ranks);
+  std::vector<Named> cuts = {
+      {"mesh.tp", c.mesh.tp}, {"mesh.esp", c.mesh.esp}, {"mesh.node", c.mesh.node}, expert_ranks, ranks};
   std::ranges::stable_sort(cuts, {}, &Named::value);
   for (size_t i = 1; i < cuts.size(); ++i) must_divide(cuts[i - 1], cuts[i]);
 }
@@ -145,13 +157,17 @@ void check_experts(const Config& c) {
 
 }  // namespace
 
+int64_t ranks_to_be(Config c) {
+  fill_mesh(c);
+  return num_ranks(c);
+}
+
 Config resolve(Config c) {
   check_ranges(c);
-  const auto fill = [](int64_t& field, int64_t value) { field = field == 0 ? std::max<int64_t>(1, value) : field; };
   fill(c.model.num_key_value_heads, c.model.num_attention_heads);
   fill(c.moe.moe_intermediate_size, c.model.intermediate_size);
-  fill(c.mesh.esp, num_expert_layers(c) > 0 ? c.mesh.tp : 1);
-  fill(c.mesh.dp, c.mesh.ep * c.mesh.esp / c.mesh.tp);
+  fill_mesh(c);
+  fill(c.mesh.node, num_ranks(c));
   fill(c.train.micro_batch_size, c.train.batch_size / c.mesh.dp);
   fill(c.mesh.threads, std::thread::hardware_concurrency() / num_ranks(c));
   return c;

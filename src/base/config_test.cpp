@@ -134,6 +134,8 @@ TEST(Config, a_key_without_effect_is_refused) {
                                    {"model.intermediate_size=8", "moe.moe_intermediate_size=16"},
                                    {"optim.name=sgd", "optim.eps=1e-6"},
                                    {"optim.name=sgd", "optim.betas=[0.1, 0.2]"},
+                                   {"mesh.node=1"},
+                                   {"schedule.lanes=true"},
                                    {"train.eval_every=0", "train.eval_batches=2"}}) {
     EXPECT_NE(refused("", useless).find("has no effect here"), std::string::npos) << useless[1 % useless.size()];
   }
@@ -170,7 +172,7 @@ TEST(Config, what_is_saved_reads_back_equal) {
 
 TEST(Config, the_list_of_keys_is_complete_and_readable) {
   const auto keys = config_keys();
-  EXPECT_EQ(keys.size(), 11u + 20 + 5 + 3 + 8 + 9 + 2 + 3);
+  EXPECT_EQ(keys.size(), 11u + 20 + 6 + 4 + 8 + 9 + 2 + 3);
   for (const KeyInfo& key : keys) {
     EXPECT_FALSE(key.meaning.empty()) << key.name;
     EXPECT_EQ(refused("[" + key.name.substr(0, key.name.find('.')) + "]\n" + key.name.substr(key.name.find('.') + 1) +
@@ -186,6 +188,7 @@ TEST(Config, the_list_of_keys_is_complete_and_readable) {
 TEST(Config, legal_layouts_pass) {
   for (const Overrides& legal : {Overrides{},
                                  {"mesh.tp=4"},
+                                 {"mesh.ep=4", "mesh.node=2", "schedule.lanes=true"},
                                  {"mesh.ep=8"},
                                  {"mesh.tp=2", "mesh.ep=2", "mesh.dp=4"},
                                  {"mesh.tp=4", "mesh.esp=2", "mesh.ep=2"},
@@ -244,6 +247,10 @@ TEST(Config, an_illegal_layout_names_the_two_numbers) {
   expect({"mesh.tp=2", "mesh.esp=3", "mesh.ep=2"}, "mesh.esp = 3 is not divisible by mesh.tp = 2");
   expect({"mesh.tp=4", "mesh.esp=2", "mesh.ep=3", "mesh.dp=3", "moe.num_experts=6", "train.batch_size=12"},
          "mesh.ep x mesh.esp = 6 is not divisible by mesh.tp = 4");
+  expect({"mesh.tp=2", "mesh.ep=2", "mesh.dp=4", "mesh.node=1"}, "");
+  expect({"mesh.ep=2", "mesh.dp=6", "train.batch_size=12", "mesh.node=3"},
+         "mesh.node = 3 is not divisible by mesh.ep x mesh.esp = 2");
+  expect({"mesh.tp=2", "mesh.ep=4", "mesh.node=16"}, "mesh.tp x mesh.dp = 8 is not divisible by mesh.node = 16");
   expect({"mesh.tp=2", "mesh.esp=1", "schedule.moe=dtd"},
          "schedule.moe = \"dtd\" needs mesh.esp = mesh.tp, but mesh.esp = 1 and mesh.tp = 2");
   expect({"optim.lr=1e-5"}, "optim.min_lr = 0.0001 is above optim.lr = 1e-05");

@@ -188,8 +188,7 @@ class BenchRank {
   }
 
   static std::vector<ValueId> kept(const Config& config) {
-    const RunShape shape = run_shape(config);
-    return product_tables(build_step(shape.mesh, shape.sizes, shape.optimizer, shape.num_micro).schedule);
+    return product_tables(build_step(run_shape(config)).schedule);
   }
 
   Timing together(const std::function<void()>& work) {

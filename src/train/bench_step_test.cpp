@@ -32,8 +32,7 @@ TEST(BenchStep, counts_the_products_that_the_schedule_names) {
     const std::vector<std::string> overrides = {mesh, "mesh.ep=2"};
     Config config = resolve(parse_config(kSmall, "small", overrides));
     validate(config);
-    const RunShape shape = run_shape(config);
-    const double named = step_flops(build_step(shape.mesh, shape.sizes, shape.optimizer, shape.num_micro));
+    const double named = step_flops(build_step(run_shape(config)));
     const double squares = 7.0 * 2 * (4 * 2) * 16 * 16 * 8;  // products, layers, heads of all sequences, S, S, A
     EXPECT_NEAR(bench_step(config, 1).product_flops / (named + squares), 1, 1e-12) << mesh;
   }
@@ -42,8 +41,7 @@ TEST(BenchStep, counts_the_products_that_the_schedule_names) {
 TEST(BenchStep, gives_every_step_of_the_schedule_a_place) {
   const std::vector<std::string> overrides = {"mesh.tp=2"};
   Config config = resolve(parse_config(kSmall, "small", overrides));
-  const RunShape shape = run_shape(config);
-  const Schedule s = build_step(shape.mesh, shape.sizes, shape.optimizer, shape.num_micro).schedule;
+  const Schedule s = build_step(run_shape(config)).schedule;
   const StepBench bench = bench_step(config, 2);
   int64_t listed = 0;
   for (const KindTime& kind : bench.kinds) {

@@ -19,12 +19,18 @@ RunShape run_shape(const Config& c) {
                 .tp = static_cast<int>(c.mesh.tp),
                 .esp = static_cast<int>(c.mesh.esp),
                 .ep = static_cast<int>(c.mesh.ep)}),
-          model_sizes(c), optimizer(c), static_cast<int>(micro_batches(c))};
+          model_sizes(c), optimizer(c), static_cast<int>(micro_batches(c)),
+          c.schedule.lanes ? static_cast<int>(c.mesh.node) : 0};
+}
+
+TrainingStep build_step(const RunShape& shape) {
+  return build_step(shape.mesh, shape.sizes, shape.optimizer, shape.num_micro);
 }
 
 RunShape one_rank(const RunShape& shape) {
   RunShape one = shape;
   one.mesh = Mesh();
+  one.ranks_per_node = 0;
   one.sizes.family = Family::ted;
   one.sizes.chunks = 1;
   if (shape.sizes.family == Family::parm)
@@ -33,14 +39,23 @@ RunShape one_rank(const RunShape& shape) {
   return one;
 }
 
+namespace {
+
+RankContext with_lanes(RankContext context, const RunShape& shape) {
+  context.ranks_per_node = shape.ranks_per_node;
+  return context;
+}
+
+}  // namespace
+
 Trainer::Trainer(const Config& config, const RunShape& shape, const data::Corpus& corpus, RankContext context,
                  Keep keep)
     : config_(config),
       shape_(shape),
       corpus_(corpus),
-      context_(context),
-      step_(build_step(shape.mesh, shape.sizes, shape.optimizer, shape.num_micro)),
-      executor_(step_.schedule, context, std::move(keep)),
+      context_(with_lanes(context, shape)),
+      step_(build_step(shape)),
+      executor_(step_.schedule, context_, std::move(keep)),
       joiner_(step_.schedule, context) {
   start_parameters();
 }

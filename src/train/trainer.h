@@ -18,16 +18,20 @@ struct StepResult {
   double busiest = 0;  // greatest load of an expert as a multiple of its fair share, over layers; 0: dense
 };
 
-// What a run needs to know besides the config; the one-rank reference of a layout differs from it in the mesh only.
+// What a run needs to know besides the config. The one-rank reference of a layout differs from it in the mesh and in
+// what follows from that.
 struct RunShape {
   Mesh mesh;
   ModelSizes sizes;
   Optimizer optimizer;
   int num_micro = 1;
+  int ranks_per_node = 0;  // of the lanes of messages; 0: in the rank's own thread
 };
 RunShape run_shape(const Config& config);
 // The same numbers on one rank: same micro-batches, gate groups and capacity.
 RunShape one_rank(const RunShape& shape);
+// The step that a run of this shape performs.
+TrainingStep build_step(const RunShape& shape);
 
 class Trainer {
  public:

@@ -43,9 +43,7 @@ std::vector<ValueId> all_gradients(const TrainingStep& step) {
   return values;
 }
 
-Keep gradients_of(const RunShape& shape) {
-  return {all_gradients(build_step(shape.mesh, shape.sizes, shape.optimizer, shape.num_micro))};
-}
+Keep gradients_of(const RunShape& shape) { return {all_gradients(build_step(shape))}; }
 
 // Hashes of every rank's part of every parameter and moment, compared between ranks that hold the same part.
 class Replicas {
