@@ -14,16 +14,6 @@
 namespace plait::ops {
 namespace {
 
-// The logits and priorities of the golden vectors: DeepSpeed's own gating code, run in float32 on them.
-at::Tensor golden_logits(at::ScalarType dtype = at::kFloat) {
-  std::vector<double> l;
-  for (int s = 0; s < 8; ++s)
-    for (int e = 0; e < 4; ++e) l.push_back(((7 * s + 3 * e * e + 5 * s * e) % 11 - 5) / 4.0 + 0.013 * s + 0.037 * e);
-  return numbers({8, 4}, l, dtype);
-}
-
-double golden_priority(int64_t s, int64_t e) { return static_cast<double>((13 * s + 7 * e) % 17) / 17; }
-
 Routes routed(const at::Tensor& logits, const RouteOptions& options, const GateExtras& extras = {},
               const at::Tensor& mask = {}) {
   int64_t tokens = logits.size(0), k = options.top_k;
@@ -34,10 +24,6 @@ Routes routed(const at::Tensor& logits, const RouteOptions& options, const GateE
 
 std::vector<int64_t> choice(const at::Tensor& x_TK, int64_t k) { return values(x_TK.select(1, k).contiguous()); }
 
-void expect_weights(const Routes& routes, int64_t k, const std::vector<double>& weights) {
-  expect_close(routes.weight_TK.select(1, k), numbers({8}, weights), 1e-6);
-}
-
 // Against differences, the choice held by logits that lie far apart.
 void expect_weight_gradient(const RouteOptions& options, const GateExtras& extras = {}) {
   at::Tensor logits = golden_logits(at::kDouble), mask = integers({8}, {1, 1, 1, 0, 1, 1, 1, 1}),
@@ -46,35 +32,6 @@ void expect_weight_gradient(const RouteOptions& options, const GateExtras& extra
   route_grad({logits, routes.idx_TK, routes.slot_TK, w}, options, dlogits);
   EXPECT_GT(dlogits.abs().max().item<double>(), 1e-3);
   expect_gradient(logits, dlogits, [&] { return inner(routed(logits, options, extras, mask).weight_TK, w); });
-}
-
-TEST(GoldenGate, top1_with_random_priorities) {
-  RouteOptions options{.gate = Gate::switch_top1, .drop = Drop::rts, .top_k = 1, .capacity = 2, .group = 8};
-  EXPECT_EQ(capacity(8, 4, 1, {.factor = 1, .min_capacity = 0}), 2);
-  Routes routes = routed(golden_logits(), options, {.priority = golden_priority});
-  EXPECT_EQ(values(routes.slot_TK), (std::vector<int64_t>{0, 0, 1, 0, 0, 1, 1, -1}));
-  expect_weights(routes, 0, {.459942, .331865, .341683, .424628, .359018, .435989, .376348, 0});
-}
-
-TEST(GoldenGate, top2_with_half_the_room) {
-  Routes routes = routed(golden_logits(), {.gate = Gate::gshard, .drop = Drop::position, .capacity = 2, .group = 8});
-  EXPECT_EQ(choice(routes.slot_TK, 0), (std::vector<int64_t>{0, 0, 1, 0, 0, 1, 1, -1}));
-  EXPECT_EQ(choice(routes.slot_TK, 1), (std::vector<int64_t>{-1, 1, -1, -1, -1, -1, -1, -1}));
-  expect_weights(routes, 0, {1, .518492, 1, 1, 1, 1, 1, 0});
-  expect_weights(routes, 1, {0, .481508, 0, 0, 0, 0, 0, 0});
-}
-
-TEST(GoldenGate, top2_with_room_for_all_but_a_few) {
-  Routes routes = routed(golden_logits(), {.gate = Gate::gshard, .drop = Drop::position, .capacity = 4, .group = 8});
-  EXPECT_EQ(choice(routes.idx_TK, 0), (std::vector<int64_t>{3, 2, 3, 0, 1, 2, 1, 2}));
-  EXPECT_EQ(choice(routes.slot_TK, 0), (std::vector<int64_t>{0, 0, 1, 0, 0, 1, 1, 2}));
-  EXPECT_EQ(choice(routes.idx_TK, 1), (std::vector<int64_t>{1, 0, 1, 2, 0, 1, 0, 1}));
-  EXPECT_EQ(choice(routes.slot_TK, 1), (std::vector<int64_t>{2, 1, 3, 3, 2, -1, 3, -1}));
-  expect_weights(routes, 0, {.639686, .518492, .518492, .604918, .571262, 1, .509249, 1});
-  expect_weights(routes, 1, {.360314, .481508, .481508, .395082, .428739, 0, .490751, 0});
-  at::Tensor load = stale({4}, at::kFloat);
-  expert_load(routes.idx_TK, load);
-  expect_same_bits(load, numbers({4}, {4, 6, 4, 2}));
 }
 
 TEST(Gate, of_every_kind_has_the_gradient_of_differences) {
@@ -165,6 +122,55 @@ TEST(BaseGate, gives_every_expert_the_same_share_whatever_the_logits) {
     expert_load(routes.idx_TK, load);
     expect_same_bits(load, numbers({4}, {6, 6, 6, 6}));
   }
+}
+
+// All assignments of six tokens to three experts, two each.
+double best_by_trial(const at::Tensor& logits) {
+  const int64_t tokens = logits.size(0), experts = logits.size(1), low = tokens / experts;
+  double best = -INFINITY;
+  const auto all = static_cast<int64_t>(std::pow(experts, tokens));
+  for (int64_t code = 0; code < all; ++code) {
+    std::vector<int64_t> load(static_cast<size_t>(experts));
+    double sum = 0;
+    for (int64_t t = 0, rest = code; t < tokens; ++t, rest /= experts) {
+      ++load[static_cast<size_t>(rest % experts)];
+      sum += logits[t][rest % experts].item<double>();
+    }
+    const auto [least, most] = std::ranges::minmax(load);
+    if (least >= low && most <= low + (tokens % experts ? 1 : 0)) best = std::max(best, sum);
+  }
+  return best;
+}
+
+TEST(BaseGate, finds_the_greatest_sum_of_affinities_that_equal_shares_allow) {
+  for (uint64_t seed = 1; seed <= 40; ++seed)
+    for (int64_t tokens : {3, 5, 6}) {
+      at::Tensor logits = random({tokens, 3}, at::kDouble, seed);
+      if (seed % 2) logits.select(1, 0).add_(2);  // everybody wants the same expert
+      const RouteOptions options{.gate = Gate::base, .top_k = 1};
+      const std::vector<int64_t> idx = values(routed(logits, options).idx_TK);
+      double sum = 0;
+      std::vector<int64_t> load(3);
+      for (int64_t t = 0; t < tokens; ++t) {
+        ++load[static_cast<size_t>(idx[static_cast<size_t>(t)])];
+        sum += logits[t][idx[static_cast<size_t>(t)]].item<double>();
+      }
+      EXPECT_NEAR(sum, best_by_trial(logits), 1e-10) << "seed " << seed << ", " << tokens << " tokens";
+      EXPECT_LE(*std::ranges::max_element(load) - *std::ranges::min_element(load), tokens % 3 ? 1 : 0);
+    }
+}
+
+TEST(BaseGate, shares_thousands_of_tokens_that_agree_among_many_experts) {
+  at::Tensor logits = random({4096, 64}, at::kFloat);
+  logits.add_(random({1, 64}, at::kFloat, 2), 3);
+  at::Tensor load = stale({64}, at::kFloat);
+  expert_load(routed(logits, {.gate = Gate::base, .top_k = 1}).idx_TK, load);
+  EXPECT_TRUE(load.eq(64).all().item<bool>());
+}
+
+TEST(BaseGate, gives_equal_affinities_to_the_lower_expert_first) {
+  const RouteOptions options{.gate = Gate::base, .top_k = 1};
+  EXPECT_EQ(values(routed(at::zeros({5, 3}), options).idx_TK), (std::vector<int64_t>{0, 1, 2, 0, 1}));
 }
 
 TEST(HashGate, goes_by_the_id_alone_and_weighs_equally) {

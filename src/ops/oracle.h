@@ -14,6 +14,10 @@ at::Tensor random(at::IntArrayRef shape, at::ScalarType dtype, uint64_t seed = 1
 at::Tensor integers(at::IntArrayRef shape, const std::vector<int64_t>& values);
 at::Tensor numbers(at::IntArrayRef shape, const std::vector<double>& values, at::ScalarType dtype = at::kFloat);
 
+// The logits [8, 4] and random priorities of the golden vectors of the gates.
+at::Tensor golden_logits(at::ScalarType dtype = at::kFloat);
+double golden_priority(int64_t token, int64_t expert);
+
 // A tensor full of rubbish: what a kernel leaves unwritten shows.
 at::Tensor stale(at::IntArrayRef shape, at::ScalarType dtype);
 

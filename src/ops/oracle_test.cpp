@@ -34,6 +34,15 @@ at::Tensor numbers(at::IntArrayRef shape, const std::vector<double>& values, at:
   return x.to(dtype);
 }
 
+at::Tensor golden_logits(at::ScalarType dtype) {
+  std::vector<double> l;
+  for (int s = 0; s < 8; ++s)
+    for (int e = 0; e < 4; ++e) l.push_back(((7 * s + 3 * e * e + 5 * s * e) % 11 - 5) / 4.0 + 0.013 * s + 0.037 * e);
+  return numbers({8, 4}, l, dtype);
+}
+
+double golden_priority(int64_t s, int64_t e) { return static_cast<double>((13 * s + 7 * e) % 17) / 17; }
+
 at::Tensor stale(at::IntArrayRef shape, at::ScalarType dtype) {
   if (dtype == at::kLong) return at::full(shape, 123456789, dtype);
   return at::full(shape, std::numeric_limits<double>::quiet_NaN(), dtype);
