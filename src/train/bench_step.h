@@ -1,15 +1,9 @@
 // A whole training step beside its matrix products alone, in one run and in turns, and where the step's time goes.
 #pragma once
+#include "train/bench_timing.h"
 #include "train/trainer.h"
 
 namespace plait {
-
-struct KindTime {
-  std::string kind;  // "einsum, experts", "gather"; of one step "attention -> %l0.attention"
-  int64_t steps = 0;
-  double ms = 0;      // in the fastest step, a rank's mean
-  double cpu_ms = 0;  // of that, what a rank's own thread computed: the rest it waited, or was not let run
-};
 
 struct StepBench {
   double step_ms = 0, products_ms = 0;  // the fastest of the repeats

@@ -1,0 +1,105 @@
+#include "train/bench_timing.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace plait {
+
+double cpu_ms() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return 1e3 * static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_nsec);
+}
+
+std::string kind_of(const Schedule& s, const Step& step) {
+  if (as<Einsum>(step.op)) return step.in.size() == 3 ? "einsum, experts" : "einsum, dense";
+  return s.title(step);
+}
+
+std::string name_of(const Schedule& s, const Step& step) { return kind_of(s, step) + " -> %" + s.names[step.out[0]]; }
+
+void add_mean(KindTimes& sums, const KindTimes& times, double ranks) {
+  for (const auto& [name, time] : times) {
+    KindTime& sum = sums[name];
+    sum = {name, time.steps, sum.ms + time.ms / ranks, sum.cpu_ms + time.cpu_ms / ranks};
+  }
+}
+
+std::vector<KindTime> longest_first(const KindTimes& times) {
+  std::vector<KindTime> sorted;
+  for (const auto& [name, time] : times) sorted.push_back(time);
+  std::sort(sorted.begin(), sorted.end(), [](const KindTime& a, const KindTime& b) { return a.ms > b.ms; });
+  return sorted;
+}
+
+void Profile::start() {
+  std::fill(ms_.begin(), ms_.end(), 0);
+  std::fill(cpu_.begin(), cpu_.end(), 0);
+  last_cpu_ = cpu_ms();
+}
+
+void Profile::add(const Span& span) {
+  ms_[span.step] += ms(span.end - span.begin);
+  const double now = cpu_ms();
+  cpu_[span.step] += now - last_cpu_;
+  last_cpu_ = now;
+}
+
+KindTimes Profile::by(Name name) const {
+  KindTimes kinds;
+  for (size_t i = 0; i < ms_.size(); ++i) {
+    const std::string kind = name(schedule_, schedule_.steps[i]);
+    KindTime& time = kinds[kind];
+    time.kind = kind;
+    ++time.steps;
+    time.ms += ms_[i];
+    time.cpu_ms += cpu_[i];
+  }
+  return kinds;
+}
+
+void Timings::merge(const Timings& other) {
+  for (size_t i = 0; i < all_.size(); ++i) {
+    all_[i].begin = std::min(all_[i].begin, other.all_[i].begin);
+    all_[i].end = std::max(all_[i].end, other.all_[i].end);
+  }
+}
+
+double Timings::least() const {
+  return sorted([](const Stretch& s) { return ms(s.end - s.begin); }).front();
+}
+
+double Timings::median() const {
+  return sorted([](const Stretch& s) { return ms(s.end - s.begin); })[all_.size() / 2];
+}
+
+double Timings::least_cpu() const {
+  return sorted([](const Stretch& s) { return s.cpu_ms; }).front();
+}
+
+std::vector<double> Timings::sorted(double (*value)(const Stretch&)) const {
+  std::vector<double> values;
+  for (const Stretch& s : all_) values.push_back(value(s));
+  std::sort(values.begin(), values.end());
+  return values;
+}
+
+Stretch together(wire::Group& world, const std::function<void()>& work) {
+  world.barrier();
+  const double cpu = cpu_ms();
+  Stretch s{.begin = Clock::now()};
+  work();
+  s.end = Clock::now();
+  s.cpu_ms = cpu_ms() - cpu;
+  return s;
+}
+
+std::shared_ptr<wire::Group> everyone(const RankContext& context) {
+  std::vector<int> all(context.world->size());
+  std::iota(all.begin(), all.end(), 0);
+  return context.world->group(context.rank, all);
+}
+
+}  // namespace plait
