@@ -65,6 +65,7 @@ struct ScheduleConfig {
   std::string moe = "sharded";
   std::string fuse = "auto";
   int64_t chunks = 1;
+  int64_t chunks_backward = 0;  // 0: chunks
   bool lanes = false;
   bool operator==(const ScheduleConfig&) const = default;
 };

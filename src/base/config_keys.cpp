@@ -114,6 +114,11 @@ void add_running(std::vector<Key>& keys, Config& c) {
                 "exchange and gather of rows in one message; auto: in s1 and s2",
                 {"auto", "yes", "no"}},
                {"schedule.chunks", &c.schedule.chunks, kCount, "parts of the rows that travel one after another", {}},
+               {"schedule.chunks_backward",
+                &c.schedule.chunks_backward,
+                kCountOrZero,
+                "the same in the backward pass; 0: as schedule.chunks",
+                {}},
                {"schedule.lanes", &c.schedule.lanes, kAny, "messages travel while the rank computes", {}}});
 }
 
@@ -297,7 +302,8 @@ std::string no_effect(const Config& c, std::string_view name) {
   const bool experts = has_expert_layers(c);
   const auto is_any = [&](auto... names) { return ((name == names) || ...); };
   if (!experts && !is_any("moe.every", "moe.num_experts") &&
-      (name.starts_with("moe.") || is_any("mesh.ep", "mesh.esp", "schedule.fuse", "schedule.chunks")))
+      (name.starts_with("moe.") ||
+       is_any("mesh.ep", "mesh.esp", "schedule.fuse", "schedule.chunks", "schedule.chunks_backward")))
     return fmt::format("no layer has experts (moe.every = {}, moe.num_experts = {}, model.num_hidden_layers = {})",
                        c.moe.every, c.moe.num_experts, c.model.num_hidden_layers);
   if (name == "moe.num_experts" && c.moe.every == 0) return "no layer has experts (moe.every = 0)";

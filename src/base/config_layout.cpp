@@ -138,7 +138,15 @@ void check_gate(const Config& c) {
         c.mesh.tp, c.moe.sample, c.moe.jitter);
 }
 
+// Experts compute the parts of the finer pipeline, whose messages the coarser one joins.
+void check_chunks(const Config& c) {
+  const Named forward{"schedule.chunks", c.schedule.chunks},
+      backward{"schedule.chunks_backward", c.schedule.chunks_backward};
+  forward.value < backward.value ? must_divide(forward, backward) : must_divide(backward, forward);
+}
+
 void check_experts(const Config& c) {
+  check_chunks(c);
   const Named experts{"moe.num_experts", c.moe.num_experts};
   const Named chosen{"moe.num_experts_per_tok", c.moe.num_experts_per_tok};
   must_divide({"mesh.ep", c.mesh.ep}, experts);
@@ -168,6 +176,7 @@ Config resolve(Config c) {
   fill(c.moe.moe_intermediate_size, c.model.intermediate_size);
   fill_mesh(c);
   fill(c.mesh.node, num_ranks(c));
+  fill(c.schedule.chunks_backward, c.schedule.chunks);
   fill(c.train.micro_batch_size, c.train.batch_size / c.mesh.dp);
   fill(c.mesh.threads, std::thread::hardware_concurrency() / num_ranks(c));
   return c;

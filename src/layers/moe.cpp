@@ -141,7 +141,7 @@ ValueId there_and_back(Writer& w, ValueId rows, int64_t layer) {
 ValueId through_slots(Writer& w, const Routed& r, int64_t layer) {
   const ValueId places = w.b.add(Arrange{r.routing}, {r.gated.idx, r.gated.slot}, "places");
   const ValueId rows = w.b.add(Encode{r.routing}, {r.tokens, places}, "rows");
-  const int chunks = static_cast<int>(w.sizes.chunks);
+  const int chunks = static_cast<int>(w.sizes.parts());
   std::vector<ValueId> parts = {rows};
   if (chunks > 1) parts = w.b.add_all(Split{"C", r.routing.id, chunks}, {rows}, "chunk");
   for (ValueId& part : parts) part = there_and_back(w, part, layer);
@@ -171,7 +171,7 @@ MoeTerms write_moe_terms(Writer& w, ValueId normed, int64_t layer) {
                 .routing = {.id = fmt::format("r{}", layer), .experts = s.experts, .top_k = s.routes()}};
   routed.routing.capacity = s.capacity;
   routed.routing.group = s.capacity ? s.group : 0;
-  routed.routing.chunks = s.capacity ? 1 : s.chunks;
+  routed.routing.chunks = s.capacity ? 1 : s.parts();
   const ValueId y = s.capacity ? through_slots(w, routed, layer) : through_rows(w, routed, layer);
   MoeTerms moe{{from_gate(w, y)}, routed.gated.sums};
   if (s.shared_experts > 0) moe.terms.push_back(write_shared_experts(w, normed, layer));

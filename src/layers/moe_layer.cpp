@@ -1,6 +1,7 @@
 #include "layers/moe_layer.h"
 
 #include "base/errors.h"
+#include "layers/pipeline.h"
 #include "layers/writer.h"
 #include "schedule/differentiate.h"
 #include "schedule/lower.h"
@@ -39,7 +40,7 @@ MoeLayer build_moe_layer(const Mesh& mesh, const ModelSizes& sizes) {
     roots.push_back({aux});
   }
   if (sizes.family == Family::dtd) forward = drop_duplicates(forward, Axis::tp);
-  const Differentiated d = differentiate(forward, roots);
+  const Differentiated d = pipelined(differentiate(forward, roots), sizes);
   for (const auto& [leaf, gradient] : d.gradients) layer.gradients[d.schedule.names[leaf]] = gradient;
   layer.schedule = lower(d.schedule);
   return layer;

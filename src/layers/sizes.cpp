@@ -56,6 +56,7 @@ void fill_experts(ModelSizes& s, const Config& c) {
   s.moe_every = c.moe.every;
   s.fuse = fuses(c, s.family);
   s.chunks = c.schedule.chunks;
+  s.chunks_backward = c.schedule.chunks_backward;
   s.experts = c.moe.num_experts;
   s.top_k = c.moe.num_experts_per_tok;
   s.expert_ffn = c.moe.moe_intermediate_size;
@@ -67,7 +68,7 @@ void fill_experts(ModelSizes& s, const Config& c) {
   s.group = gate_group(c);
   s.capacity = expert_capacity(c, s.group);
   const bool slices = s.family == Family::dtd || s.family == Family::s2;
-  const int64_t parts = (slices ? c.mesh.tp : 1) * s.chunks;
+  const int64_t parts = (slices ? c.mesh.tp : 1) * s.parts();
   s.capacity = (s.capacity + parts - 1) / parts * parts;
 }
 

@@ -1,6 +1,7 @@
 // The numbers a model schedule is written from: shapes, the MoE family, and what a gate decides together. Taken once
 // from a resolved Config; the one-rank reference of a layout takes the same sizes on a mesh of one.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "base/config.h"
@@ -38,8 +39,11 @@ struct ModelSizes {
   double aux_coef = 0, z_coef = 0;
   bool fuse = false;   // the exchange over ep and the gather over esp in one message
   int64_t chunks = 1;  // of the rows: exchange | experts | exchange one after another
+  int64_t chunks_backward = 0;  // messages of the backward pass; 0: as chunks. One of the two divides the other.
 
   int64_t tokens() const { return sequences * positions; }
+  int64_t backward_chunks() const { return chunks_backward ? chunks_backward : chunks; }
+  int64_t parts() const { return std::max(chunks, backward_chunks()); }  // of the rows, that experts compute apart
   int64_t head_size() const { return width / heads; }
   bool draws() const { return drop == Drop::rts || rule.sample != Sample::none || jitter > 0; }
   int64_t routes() const { return gate == Gate::expert_choice ? experts : top_k; }  // places of a token, K

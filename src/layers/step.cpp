@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "layers/pipeline.h"
 #include "schedule/builder.h"
 #include "schedule/differentiate.h"
 #include "schedule/lower.h"
@@ -88,6 +89,7 @@ Optimizer optimizer(const Config& c) {
 TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimizer& optimizer, int num_micro_batches) {
   const Model model = build_model(mesh, sizes);
   Differentiated d = differentiate(model.schedule, model.loss);
+  d = pipelined(std::move(d), sizes);
   TrainingStep step{.parameters = model.parameters};
   std::vector<ValueId> synchronised;
   for (const auto& [leaf, gradient] : d.gradients) synchronised.push_back(gradient);
@@ -122,7 +124,8 @@ TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimiz
 Evaluation build_evaluation(const Mesh& mesh, const ModelSizes& sizes) {
   Model model = build_model(mesh, without_draws(sizes));
   model.schedule.outputs = {model.nll};
-  return {lower(drop_unused(model.schedule)), model.nll};
+  const Schedule used = drop_unused(model.schedule);
+  return {lower(pipelined(used, sizes)), model.nll};
 }
 
 }  // namespace plait

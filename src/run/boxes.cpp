@@ -26,6 +26,34 @@ int64_t volume(const Box& box) {
   return n;
 }
 
+Common common_boxes(const Mesh& mesh, int rank, const Relocation& dims, const std::vector<int>& members) {
+  Common c{box_of(mesh, dims.from, rank), box_of(mesh, dims.to, rank), {}, {}};
+  for (int member : members) {
+    c.send.push_back(intersect(c.from, box_of(mesh, dims.to, member)));
+    c.receive.push_back(intersect(box_of(mesh, dims.from, member), c.to));
+  }
+  return c;
+}
+
+std::vector<Rows> runs_of(const Box& part, const Box& local) {
+  if (empty(part)) return {};
+  int inner = static_cast<int>(part.size()) - 1;  // the last dim of which not all is taken; right of it all is
+  int64_t width = 1;
+  while (inner >= 0 && part[inner] == local[inner]) width *= local[inner--].size;
+  std::vector<Rows> runs = {{0, inner < 0 ? width : part[inner].size * width}};
+  if (inner < 0) return runs;
+  runs[0].first = (part[inner].first - local[inner].first) * width;
+  int64_t stride = local[inner].size * width;
+  for (int d = inner - 1; d >= 0; stride *= local[d--].size) {
+    std::vector<Rows> wider;
+    for (int64_t i = 0; i < part[d].size; ++i)
+      for (const Rows& run : runs)
+        wider.push_back({run.first + (part[d].first - local[d].first + i) * stride, run.count});
+    runs = std::move(wider);
+  }
+  return runs;
+}
+
 CellRows::CellRows(Box box, const int64_t* counts) : box_(std::move(box)), starts_{0} {
   const int64_t cells = volume(box_);
   for (int64_t c = 0; c < cells; ++c) starts_.push_back(starts_.back() + counts[c]);

@@ -14,7 +14,17 @@ Box intersect(const Box& a, const Box& b);
 bool empty(const Box& box);
 int64_t volume(const Box& box);
 
-// Consecutive rows.
+// What each member of a group sends this rank and gets from it.
+struct Common {
+  Box from, to;                    // what this rank holds before and after
+  std::vector<Box> send, receive;  // by member: what I hold and it will hold; what it holds and I will hold
+};
+struct Relocation {
+  const std::vector<Dim>&from, &to;
+};
+Common common_boxes(const Mesh& mesh, int rank, const Relocation& dims, const std::vector<int>& members);
+
+// Consecutive rows, or elements.
 struct Rows {
   int64_t first = 0, count = 0;
   bool operator==(const Rows&) const = default;
@@ -36,5 +46,8 @@ class CellRows {
 };
 
 int64_t count(const std::vector<Rows>& rows);
+
+// A part of a local tensor that holds `local`, as runs of its memory, in order.
+std::vector<Rows> runs_of(const Box& part, const Box& local);
 
 }  // namespace plait

@@ -2,6 +2,7 @@
 
 #include "base/errors.h"
 #include "run/moves_dense.h"
+#include "run/moves_packed.h"
 #include "run/moves_rows.h"
 #include "schedule/wire_bytes.h"
 
@@ -31,9 +32,6 @@ Kernel enter() {
   };
 }
 
-// Rows whose cells stay where they are: only what is right of the rows is moved, as a dense value.
-bool needs_cells(const StepTypes& types) { return types.in.size() == 3 && types.in[1]->role == Role::table; }
-
 }  // namespace
 
 Kernel prepare_move(const Move& move, const StepTypes& types, Groups& groups) {
@@ -42,10 +40,11 @@ Kernel prepare_move(const Move& move, const StepTypes& types, Groups& groups) {
   if (first == MoveKind::enter && kind == Collective::none) return enter();
   std::shared_ptr<wire::Group> group = kind == Collective::none ? nullptr : groups.over(wire_atoms(move.legs));
   if (kind == Collective::all_reduce) {
-    if (!needs_cells(types)) return all_reduce(group);
-    throw ContractError("a sum of rows moves no cell");
+    expects(types.in.size() == types.out.size(), "a sum of rows moves no cell");
+    return all_reduce(group);
   }
-  if (needs_cells(types)) return prepare_row_move(move, types, group);
+  if (kind != Collective::none && types.out.size() > 1) return prepare_packed_move(move, types, group);
+  if (types.in.size() > types.out.size()) return prepare_row_move(move, types, group);  // with tables
   return prepare_dense_move(move, types, group);
 }
 

@@ -74,15 +74,8 @@ struct Plan {
 
 Plan plan(const StepTypes& types, size_t value, const std::vector<int>& members) {
   const Type &from = *types.in[value], &to = *types.out[value];
-  Plan p{box_of(types.mesh, from.dims, types.rank), box_of(types.mesh, to.dims, types.rank), {}, {}, types.shape(to)};
-  std::vector<Box> sent, received;
-  for (int member : members) {
-    sent.push_back(intersect(p.from, box_of(types.mesh, to.dims, member)));
-    received.push_back(intersect(box_of(types.mesh, from.dims, member), p.to));
-  }
-  p.send = side(sent, p.from);
-  p.receive = side(received, p.to);
-  return p;
+  const Common c = common_boxes(types.mesh, types.rank, {from.dims, to.dims}, members);
+  return {c.from, c.to, side(c.send, c.from), side(c.receive, c.to), types.shape(to)};
 }
 
 at::Tensor packed(Call& call, const at::Tensor& x, const Side& send) {
@@ -164,17 +157,12 @@ Kernel prepare_dense_move(const Move& move, const StepTypes& types, std::shared_
     expects(types.in[i]->jagged_index() < 0, "rows without tables cannot move: lower the schedule");
     plans.push_back(plan(types, i, members));
   }
+  expects(kind == Collective::none || plans.size() == 1, "several values travel in one message");
   return [kind, pads, group, plans = std::move(plans)](Call& call) {
-    for (size_t i = 0; i < plans.size(); ++i) {
-      if (kind == Collective::none)
-        pads ? pad(call, i, plans[i]) : slice(call, i, plans[i]);
-      else if (kind == Collective::all_gather)
-        gather(call, i, plans[i], *group);
-      else if (kind == Collective::reduce_scatter)
-        scatter(call, i, plans[i], *group);
-      else
-        exchange(call, i, plans[i], *group);
-    }
+    if (kind == Collective::all_gather) return gather(call, 0, plans[0], *group);
+    if (kind == Collective::reduce_scatter) return scatter(call, 0, plans[0], *group);
+    if (kind == Collective::all_to_all) return exchange(call, 0, plans[0], *group);
+    for (size_t i = 0; i < plans.size(); ++i) pads ? pad(call, i, plans[i]) : slice(call, i, plans[i]);
   };
 }
 

@@ -9,21 +9,6 @@
 namespace plait {
 namespace {
 
-struct Plan {
-  Box from, to;                    // this rank's cells before and after
-  std::vector<Box> send, receive;  // by member: cells of mine that it will hold; of its that I will hold
-};
-
-Plan plan(const StepTypes& types, const std::vector<int>& members) {
-  const std::vector<Dim> from = types.in[0]->prefix(), to = types.out[0]->prefix();
-  Plan p{box_of(types.mesh, from, types.rank), box_of(types.mesh, to, types.rank), {}, {}};
-  for (int member : members) {
-    p.send.push_back(intersect(p.from, box_of(types.mesh, to, member)));
-    p.receive.push_back(intersect(box_of(types.mesh, from, member), p.to));
-  }
-  return p;
-}
-
 // The rows of each member's part, and whether the parts follow each other without a gap.
 struct Side {
   std::vector<std::vector<Rows>> parts;
@@ -81,37 +66,33 @@ void unpack(const at::Tensor& buffer, const Side& receive, const at::Tensor& out
   }
 }
 
-// One move in progress.
+// One value's move in progress.
 struct Rowing {
   Call& call;
-  const Plan& plan;
+  size_t value;
+  const Common& plan;
   CellRows before, after;
 
-  Rowing(Call& c, const Plan& p)
-      : call(c),
-        plan(p),
-        before(p.from, c.in(1).const_data_ptr<int64_t>()),
-        after(p.to, c.in(2).const_data_ptr<int64_t>()) {
-    expects(before.total() == c.in(0).size(0), "rows and their table differ");
-  }
+  Rowing(Call& c, size_t i, size_t values, const Common& p)
+      : call(c), value(i), plan(p), before(cells_before(c, i, values, p)), after(cells_after(c, i, values, p)) {}
 
   at::Tensor make() {
-    return rows_like(call.in(0), after.total(),
-                     [&](at::IntArrayRef s, at::ScalarType t) { return call.make(0, s, t); });
+    return rows_like(call.in(value), after.total(),
+                     [&](at::IntArrayRef s, at::ScalarType t) { return call.make(value, s, t); });
   }
   at::Tensor scratch(int64_t rows) {
-    return rows_like(call.in(0), rows, [&](at::IntArrayRef s, at::ScalarType t) { return call.scratch(s, t); });
+    return rows_like(call.in(value), rows, [&](at::IntArrayRef s, at::ScalarType t) { return call.scratch(s, t); });
   }
 
   void slice() {
     const Side kept = side(before, {plan.to});
     if (kept.parts[0].empty()) return void(make());
     if (kept.parts[0].size() == 1)
-      return call.alias(0, 0, call.in(0).narrow(0, kept.parts[0][0].first, kept.parts[0][0].count));
+      return call.alias(value, value, call.in(value).narrow(0, kept.parts[0][0].first, kept.parts[0][0].count));
     const at::Tensor out = make();
     int64_t at = 0;
     for (const Rows& r : kept.parts[0]) {
-      out.narrow(0, at, r.count).copy_(call.in(0).narrow(0, r.first, r.count));
+      out.narrow(0, at, r.count).copy_(call.in(value).narrow(0, r.first, r.count));
       at += r.count;
     }
   }
@@ -122,7 +103,7 @@ struct Rowing {
     const Side own = side(after, {plan.from});
     int64_t at = 0;
     for (const Rows& r : own.parts[0]) {
-      out.narrow(0, r.first, r.count).copy_(call.in(0).narrow(0, at, r.count));
+      out.narrow(0, r.first, r.count).copy_(call.in(value).narrow(0, at, r.count));
       at += r.count;
     }
   }
@@ -130,21 +111,21 @@ struct Rowing {
   void gather(wire::Group& group) {
     const Side receive = side(after, plan.receive);
     const at::Tensor out = make();
-    if (receive.in_order) return group.all_gather_rows(call.in(0), out, receive.counts);
+    if (receive.in_order) return group.all_gather_rows(call.in(value), out, receive.counts);
     const at::Tensor buffer = scratch(receive.total);
-    group.all_gather_rows(call.in(0), buffer, receive.counts);
+    group.all_gather_rows(call.in(value), buffer, receive.counts);
     unpack(buffer, receive, out, Into::copy);
   }
 
   void scatter(wire::Group& group) {
     const Side send = side(before, plan.send);
-    const at::Tensor in = packed(call, call.in(0), send);
+    const at::Tensor in = packed(call, call.in(value), send);
     group.reduce_scatter_rows(in, make(), send.counts);
   }
 
   void exchange(wire::Group& group) {
     const Side send = side(before, plan.send), receive = side(after, plan.receive);
-    const at::Tensor in = packed(call, call.in(0), send), out = make();
+    const at::Tensor in = packed(call, call.in(value), send), out = make();
     if (receive.in_order) return group.all_to_all(in, out, send.counts, receive.counts);
     const at::Tensor buffer = scratch(receive.total);
     group.all_to_all(in, buffer, send.counts, receive.counts);
@@ -154,20 +135,39 @@ struct Rowing {
 
 }  // namespace
 
+Common common_cells(const StepTypes& types, size_t value, const std::vector<int>& members) {
+  return common_boxes(types.mesh, types.rank, {types.in[value]->prefix(), types.out[value]->prefix()}, members);
+}
+
+CellRows cells_before(const Call& call, size_t value, size_t values, const Common& cells) {
+  CellRows rows(cells.from, call.in(values + 2 * value).const_data_ptr<int64_t>());
+  expects(rows.total() == call.in(value).size(0), "rows and their table differ");
+  return rows;
+}
+
+CellRows cells_after(const Call& call, size_t value, size_t values, const Common& cells) {
+  return CellRows(cells.to, call.in(values + 2 * value + 1).const_data_ptr<int64_t>());
+}
+
 Kernel prepare_row_move(const Move& move, const StepTypes& types, std::shared_ptr<wire::Group> group) {
   const Collective kind = collective(move.legs);
   const bool pads = kinds(move.legs).front() == MoveKind::pad;
   const std::vector<int> members = group ? types.mesh.group(types.rank, wire_atoms(move.legs)) : std::vector<int>{};
-  return [kind, pads, group, p = plan(types, members)](Call& call) {
-    Rowing rows(call, p);
-    if (kind == Collective::none)
-      pads ? rows.pad() : rows.slice();
-    else if (kind == Collective::all_gather)
-      rows.gather(*group);
-    else if (kind == Collective::reduce_scatter)
-      rows.scatter(*group);
-    else
-      rows.exchange(*group);
+  std::vector<Common> plans;
+  for (size_t i = 0; i < types.out.size(); ++i) plans.push_back(common_cells(types, i, members));
+  expects(kind == Collective::none || plans.size() == 1, "several values travel in one message");
+  return [kind, pads, group, plans = std::move(plans)](Call& call) {
+    for (size_t i = 0; i < plans.size(); ++i) {
+      Rowing rows(call, i, plans.size(), plans[i]);
+      if (kind == Collective::none)
+        pads ? rows.pad() : rows.slice();
+      else if (kind == Collective::all_gather)
+        rows.gather(*group);
+      else if (kind == Collective::reduce_scatter)
+        rows.scatter(*group);
+      else
+        rows.exchange(*group);
+    }
   };
 }
 

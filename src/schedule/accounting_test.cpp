@@ -32,7 +32,7 @@ double ring(const Move& move, const Mesh& mesh) {
   return collective(move.legs) == Collective::all_reduce ? 2.0 / mesh.count(wire_atoms(move.legs)) : 1.0;
 }
 
-bool of_rows(const Execution& run, const Step& step) { return run.types[step.in[0]].jagged_index() >= 0; }
+bool of_rows(const Execution& run, ValueId v) { return run.types[v].jagged_index() >= 0; }
 
 double width(const Mesh& mesh, const Type& rows) {
   double n = 1;
@@ -42,13 +42,13 @@ double width(const Mesh& mesh, const Type& rows) {
 }
 
 // Rows by the recorded tables; of a chunk, its part of the table.
-double rows_by_type(const Schedule& s, const Execution& run, const Step& step) {
-  const Type& from = run.types[step.in[0]];
+double rows_by_type(const Schedule& s, const Execution& run, const Step& step, size_t value) {
+  const Type& from = run.types[step.in[value]];
   Array table = recorded_table(s, run, from.dims[from.jagged_index()].table);
   if (const std::vector<Mark>& marks = from.dims.front().stack; !marks.empty() && !marks.back().is_atom())
     table = chunk(table, 0, marks.back().parts, marks.back().part);
-  const RaggedMove move{from.prefix(), run.types[step.out[0]].prefix(), std::get<Move>(step.op).legs};
-  return total(rows_sent(s.mesh, move, table.data));
+  const RaggedMove move{from.prefix(), run.types[step.out[value]].prefix(), std::get<Move>(step.op).legs};
+  return total(rows_sent(s.mesh, move, table.data)) * width(s.mesh, from);
 }
 
 Record by_type(const Schedule& s, const Execution& run) {
@@ -57,11 +57,22 @@ Record by_type(const Schedule& s, const Execution& run) {
     const WireCost cost = wire_cost(s, run.types, step, kItem);
     if (cost.collective == Collective::none) continue;
     ++record[cost.collective].calls;
-    record[cost.collective].bytes += of_rows(run, step)
-                                         ? rows_by_type(s, run, step) * width(s.mesh, run.types[step.in[0]]) * kItem
-                                         : cost.bytes * s.mesh.ranks();
+    if (!of_rows(run, step.in[0])) record[cost.collective].bytes += cost.bytes * s.mesh.ranks();
+    for (size_t i = 0; of_rows(run, step.in[0]) && i < step.out.size(); ++i)
+      record[cost.collective].bytes += rows_by_type(s, run, step, i) * kItem;
   }
   return record;
+}
+
+double elements_moved(const Schedule& s, const Execution& run, const Step& step, size_t value) {
+  const Legs& legs = std::get<Move>(step.op).legs;
+  const PerRank& x = run.values[step.in[value]];
+  if (const auto rows = run.rows.find(step.out[value]); rows != run.rows.end())
+    return total(rows->second) * static_cast<double>(x[0].stride(0));
+  if (!of_rows(run, step.in[value])) return total(elements_sent(s.mesh, run.types[step.in[value]], legs, x));
+  double elements = 0;  // all rows of each rank meet those of its group
+  for (const Array& rows : x) elements += static_cast<double>(rows.size()) * (s.mesh.count(wire_atoms(legs)) - 1);
+  return elements;
 }
 
 // What travelled from rank to rank, whatever the list calls it.
@@ -71,17 +82,9 @@ Record by_oracle(const Schedule& s, const Execution& run) {
     const Move* move = as<Move>(step.op);
     if (!move) continue;
     double elements = 0;
-    if (const auto rows = run.rows.find(step.out[0]); rows != run.rows.end()) {
-      const Array& x = run.values[step.in[0]][0];
-      elements = total(rows->second) * static_cast<double>(x.stride(0));
-    } else if (of_rows(run, step)) {  // all rows of each rank meet those of its group
-      for (int r = 0; r < s.mesh.ranks(); ++r)
-        elements += static_cast<double>(run.values[step.in[0]][r].size()) * (s.mesh.count(wire_atoms(move->legs)) - 1);
-    } else {
-      for (ValueId v : step.in) elements += total(elements_sent(s.mesh, run.types[v], move->legs, run.values[v]));
-    }
+    for (size_t i = 0; i < step.out.size(); ++i) elements += elements_moved(s, run, step, i);
     if (collective(move->legs) == Collective::none) {
-      EXPECT_TRUE(of_rows(run, step) || elements == 0 || !wire_legs(move->legs).empty()) << s.title(step);
+      EXPECT_TRUE(of_rows(run, step.in[0]) || elements == 0 || !wire_legs(move->legs).empty()) << s.title(step);
       continue;
     }
     ++record[collective(move->legs)].calls;

@@ -16,12 +16,6 @@ bool shares(const std::vector<std::string>& labels, const std::vector<Dim>& dims
                      [&](const Dim& d) { return std::find(labels.begin(), labels.end(), d.name) != labels.end(); });
 }
 
-bool moves_cells(const Move& move, const std::vector<Dim>& prefix) {
-  for (const Leg& leg : move.legs)
-    if (shares({leg.from.dim, leg.to.dim}, prefix)) return true;
-  return false;
-}
-
 // Whether a product depends on which cell a row is in: its weights differ by cell, or its sums do.
 bool groups_rows(const Einsum& einsum, const std::vector<const Type*>& in, const Type& rows) {
   const std::vector<Dim> prefix = rows.prefix();
@@ -91,10 +85,20 @@ class Lowering {
     if (rows == in.end()) return {};
     const Type& t = **rows;
     const std::string& id = t.dims[t.jagged_index()].table;
-    if (const Move* move = as<Move>(step.op); move && moves_cells(*move, t.prefix()))
-      return {get(id, t.prefix()), get(id, all_types_[step.out[0]].prefix())};
+    if (const Move* move = as<Move>(step.op)) return tables_of(*move, step);
     if (const Einsum* einsum = as<Einsum>(step.op); einsum && groups_rows(*einsum, in, t)) return {get(id, t.prefix())};
     return {};
+  }
+
+  std::vector<ValueId> tables_of(const Move& move, const Step& step) {
+    std::vector<ValueId> tables;
+    for (size_t i = 0; i < step.in.size(); ++i) {
+      const Type &from = all_types_[step.in[i]], &to = all_types_[step.out[i]];
+      if (!moves_cells(move, from)) return {};
+      const std::string& id = from.dims[from.jagged_index()].table;
+      tables.insert(tables.end(), {get(id, from.prefix()), get(id, to.prefix())});
+    }
+    return tables;
   }
 
   // Every layout that a table will be needed in, at once, least sharded first: one message, the rest are slices of it.

@@ -21,9 +21,9 @@ struct Leg {
 };
 using Legs = std::vector<Leg>;
 
-// (x..) -> (y..): the identity on the global array. Several values with the same legs are one step; leave and sum carry
-// them in one message. REQUIRES rows to travel alone.
-// Lowered over rows: (x, table as x is held, table as y is held) -> y.
+// (x..) -> (y..): the identity on the global array. Several values with the same legs are one step and one message;
+// cells of rows do not travel beside values of fixed size.
+// Lowered over cells of rows: (x.., then for each x its table as x is held and as y is held) -> (y..).
 struct Move {
   static constexpr const char* kName = "move";
   Legs legs;

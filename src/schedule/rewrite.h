@@ -1,6 +1,6 @@
 // Rewrites: a schedule in, a schedule that computes the same out. drop_duplicates, merge_moves and hoist go before
-// `differentiate`, repeat_section and split_messages after it, unfuse_moves and one_atom_at_a_time on either side, all
-// of them before `lower`. All but drop_unused check the list: TypeFault.
+// `differentiate`, repeat_section and split_messages after it, the others on either side, all of them before `lower`.
+// All but drop_unused check the list: TypeFault.
 #pragma once
 #include <string>
 
@@ -32,6 +32,13 @@ Schedule hoist(const Schedule& schedule, Axis axis);
 // A move of several values becomes several moves of at most `bytes` each, `item` to an element (or of one value), in
 // the order in which the list makes them: a bucket of gradients can travel before the last gradient is there.
 Schedule split_messages(const Schedule& schedule, int64_t bytes, int item);
+
+// Steps [first, last): the messages of `together` neighbouring chunks of a layer, each the nth of its chunk, become one
+// message of several values; their products stay apart. Steps that the message needs move up in front of it.
+struct ChunkSection {
+  int first = 0, last = 0, together = 1;
+};
+Schedule join_chunks(const Schedule& schedule, const ChunkSection& section);
 
 // Steps [first, last) become the body that runs once for each of `times` micro-batches; every value that leaves the
 // section leaves as its sum over the repeats. With times = 1 the schedule itself.

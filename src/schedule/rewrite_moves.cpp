@@ -69,7 +69,7 @@ Schedule moves_instead(const Schedule& schedule, const Ways& ways) {
   Schedule out = replace_steps(schedule, [&](Schedule& list, int index) -> std::vector<Step> {
     const Step& step = schedule.steps[index];
     const Move* move = as<Move>(step.op);
-    const bool plain = move && step.in.size() == step.out.size();  // not lowered over rows
+    const bool plain = move && step.in.size() == step.out.size();  // not lowered over cells
     for (const auto& parts : plain ? ways(move->legs) : std::vector<std::vector<Legs>>{})
       if (const auto steps = instead_of(list, types, step, parts)) return *steps;
     return {step};

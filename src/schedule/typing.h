@@ -48,6 +48,9 @@ struct Multilinear {
 };
 std::vector<Hold> holds(const StepTyping& step, const Multilinear& rule);
 
+// Whether a move takes rows from cell to cell: their message is cut by tables, which `lower` adds.
+bool moves_cells(const Move& move, const Type& value);
+
 std::string group_dim(Atom atom);                             // "g2": the digit dim of an atom
 std::string token_label(const std::string& dim);              // g2 and W are T
 void refuse_partial(const StepTyping& step, size_t operand);  // a non-linear op of a partial sum

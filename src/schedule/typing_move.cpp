@@ -101,22 +101,37 @@ void expect_table(const StepTyping& step, size_t operand, const std::vector<Dim>
   }
 }
 
+// Operands that are values: all, or the rows in front of two tables for each of them.
+size_t num_moved(const StepTyping& step) {
+  size_t rows = 0;
+  while (rows < step.in.size() && step.type(rows).jagged_index() >= 0) ++rows;
+  const bool lowered = rows > 0 && step.in.size() == 3 * rows && step.type(rows).role == Role::table;
+  return lowered ? rows : step.in.size();
+}
+
 }  // namespace
+
+bool moves_cells(const Move& move, const Type& value) {
+  for (int d = 0; d < value.jagged_index(); ++d)
+    for (const Leg& leg : move.legs)
+      if (leg.from.dim == value.dims[d].name || leg.to.dim == value.dims[d].name) return true;
+  return false;
+}
 
 std::vector<Type> infer_op(const StepTyping& step, const Move& move) {
   expect_operands(step, 1, 1 << 20);
-  const Type& first = step.type(0);
-  if (first.jagged_index() >= 0 && step.in.size() == 3 && step.type(1).role == Role::table) {
-    const Type to = moved(step, move.legs, 0);
-    const std::string& routing = first.dims[first.jagged_index()].table;
-    expect_table(step, 1, first.prefix(), routing);
-    expect_table(step, 2, to.prefix(), routing);
-    return {to};
-  }
+  const size_t values = num_moved(step);
   std::vector<Type> out;
-  for (size_t i = 0; i < step.in.size(); ++i) {
-    if (step.in.size() > 1 && step.type(i).jagged_index() >= 0) step.fault(i, "rows travel in a message of their own");
+  for (size_t i = 0; i < values; ++i) {
+    const Type& from = step.type(i);
     out.push_back(moved(step, move.legs, i));
+    if (moves_cells(move, from) != moves_cells(move, step.type(0)))
+      step.fault(i, fmt::format("cells of rows do not travel beside values of fixed size such as %{}",
+                                step.in[from.jagged_index() < 0 ? i : 0].name));
+    if (values == step.in.size()) continue;
+    const std::string& routing = from.dims[from.jagged_index()].table;
+    expect_table(step, values + 2 * i, from.prefix(), routing);
+    expect_table(step, values + 2 * i + 1, out.back().prefix(), routing);
   }
   return out;
 }

@@ -33,6 +33,7 @@ RunShape one_rank(const RunShape& shape) {
   one.ranks_per_node = 0;
   one.sizes.family = Family::ted;
   one.sizes.chunks = 1;
+  one.sizes.chunks_backward = 0;
   if (shape.sizes.family == Family::parm)
     one.sizes.group = one.sizes.capacity = 0;  // its groups count copies; it drops nothing
   if (!one.sizes.capacity) one.sizes.drop = Drop::none;

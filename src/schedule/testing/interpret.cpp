@@ -54,14 +54,17 @@ class Interpreter {
   }
 
   void transfer(const Step& step, const Move& move) {
-    if (step.in.size() == 3 && run_.types[step.in[1]].role == Role::table) {
-      const RowsMove rows{run_.types[step.in[0]], run_.types[step.out[0]], move.legs};
-      const RowTables tables{run_.values[step.in[1]], run_.values[step.in[2]]};
-      run_.values[step.out[0]] = move_rows(s_.mesh, rows, run_.values[step.in[0]], tables, run_.rows[step.out[0]]);
-      return;
+    const size_t values = step.out.size();
+    for (size_t i = 0; i < values; ++i) {
+      const ValueId x = step.in[i], y = step.out[i];
+      if (step.in.size() == values) {
+        run_.values[y] = move_dense(s_.mesh, run_.types[x], move.legs, run_.values[x]);
+        continue;
+      }
+      const RowsMove rows{run_.types[x], run_.types[y], move.legs};
+      const RowTables tables{run_.values[step.in[values + 2 * i]], run_.values[step.in[values + 2 * i + 1]]};
+      run_.values[y] = move_rows(s_.mesh, rows, run_.values[x], tables, run_.rows[y]);
     }
-    for (size_t i = 0; i < step.in.size(); ++i)
-      run_.values[step.out[i]] = move_dense(s_.mesh, run_.types[step.in[i]], move.legs, run_.values[step.in[i]]);
   }
 
   void local(const Step& step, int rank) {
