@@ -194,6 +194,8 @@ TEST(Config, legal_layouts_pass) {
                                  {"mesh.tp=4", "mesh.esp=2", "mesh.ep=2"},
                                  {"mesh.tp=2", "mesh.esp=4", "mesh.ep=2"},
                                  {"mesh.tp=2", "schedule.moe=ted"},
+                                 {"schedule.chunks=4", "schedule.chunks_backward=2"},
+                                 {"schedule.chunks_backward=4"},
                                  {"mesh.tp=2", "mesh.esp=1", "mesh.ep=4", "mesh.dp=2"}})
     EXPECT_EQ(layout_fault(legal), "") << legal.at(legal.size() - 1);
 }
@@ -251,6 +253,10 @@ TEST(Config, an_illegal_layout_names_the_two_numbers) {
   expect({"mesh.ep=2", "mesh.dp=6", "train.batch_size=12", "mesh.node=3"},
          "mesh.node = 3 is not divisible by mesh.ep x mesh.esp = 2");
   expect({"mesh.tp=2", "mesh.ep=4", "mesh.node=16"}, "mesh.tp x mesh.dp = 8 is not divisible by mesh.node = 16");
+  expect({"schedule.chunks=3", "schedule.chunks_backward=2"},
+         "schedule.chunks = 3 is not divisible by schedule.chunks_backward = 2");
+  expect({"schedule.chunks=2", "schedule.chunks_backward=3"},
+         "schedule.chunks_backward = 3 is not divisible by schedule.chunks = 2");
   expect({"mesh.tp=2", "mesh.esp=1", "schedule.moe=dtd"},
          "schedule.moe = \"dtd\" needs mesh.esp = mesh.tp, but mesh.esp = 1 and mesh.tp = 2");
   expect({"optim.lr=1e-5"}, "optim.min_lr = 0.0001 is above optim.lr = 1e-05");

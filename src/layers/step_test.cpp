@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "schedule/text.h"
 
 namespace plait {
@@ -68,6 +70,56 @@ TEST(TrainingStep, synchronises_each_kind_of_gradient_in_one_message) {
   }
   EXPECT_EQ(messages, 2);  // over dp and over edp
   EXPECT_EQ(gradients, step.parameters.size());
+}
+
+// Messages of rows: forward ones come before the first cotangent.
+struct RowMessages {
+  int forward = 0, backward = 0;
+  bool operator==(const RowMessages&) const = default;
+};
+
+RowMessages row_messages(const Schedule& s) {
+  const Types types = check(s);
+  RowMessages n;
+  bool back = false;
+  for (const Step& step : s.steps) {
+    back = back || s.cotangent_of.count(step.out[0]);
+    const Type& x = types[step.in[0]];
+    if (as<Move>(step.op) && x.jagged_index() >= 0) ++(back ? n.backward : n.forward);
+  }
+  return n;
+}
+
+TEST(TrainingStep, sends_rows_in_so_many_messages_forward_and_so_many_backward) {
+  const Mesh mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2});
+  for (int forward : {1, 2, 4})
+    for (int backward : {1, 2, 4}) {
+      ModelSizes sizes = tiny(Family::sharded);
+      sizes.chunks = forward;
+      sizes.chunks_backward = backward;
+      const int each = 4 * static_cast<int>(sizes.layers);  // exchange, gather; scatter, exchange
+      EXPECT_EQ(row_messages(build_step(mesh, sizes, {}, 2).schedule), (RowMessages{each * forward, each * backward}));
+    }
+}
+
+TEST(TrainingStep, enters_and_synchronises_weights_outside_the_chunks) {
+  for (Family family : {Family::ted, Family::dtd, Family::s1, Family::sharded})
+    for (int backward : {1, 4}) {
+      ModelSizes sizes = tiny(family);
+      sizes.chunks = 2;
+      sizes.chunks_backward = backward;
+      const TrainingStep step = build_step(Mesh({.ranks = 8, .tp = 2, .esp = 2, .ep = 2}), sizes, {}, 2);
+      std::map<ValueId, int> entered;
+      for (const Step& s : step.schedule.steps)
+        for (ValueId v : s.in)
+          if (const Leaf* leaf = step.schedule.leaf(v); as<Move>(s.op) && leaf && leaf->kind == LeafKind::parameter)
+            ++entered[v];
+      for (const auto& [v, times] : entered) EXPECT_EQ(times, 1) << step.schedule.names[v];
+      const Repeat section = step.schedule.repeat.value();
+      for (int i = section.first; i < section.last; ++i)
+        for (ValueId v : step.schedule.steps[i].out)
+          for (const auto& [name, gradient] : step.gradients) EXPECT_NE(v, gradient) << name;
+    }
 }
 
 TEST(TrainingStep, prints_and_parses_to_itself) {

@@ -119,6 +119,11 @@ Schedule as_built(const Schedule& s) { return s; }
 
 TEST(Accounting, of_ragged_rows_is_what_moves) { expect_accounted({}, as_built); }
 TEST(Accounting, of_chunks_of_rows_is_what_moves) { expect_accounted({.chunks = 2}, as_built); }
+TEST(Accounting, of_chunks_in_common_messages_is_what_moves) {
+  expect_accounted({.chunks = 4}, [](const Schedule& s) {
+    return join_chunks(s, {0, static_cast<int>(s.steps.size()), 2});
+  });
+}
 TEST(Accounting, of_padded_slots_is_what_moves) { expect_accounted({.capacity = 8}, as_built); }
 TEST(Accounting, of_weights_in_slices_is_what_moves) {
   expect_accounted({.width = 8, .weights = Weights::sharded, .capacity = 8}, as_built);
