@@ -1,7 +1,7 @@
 // `plait bench WHAT`: measurements that compare, in one run and in turns, so that they mean something on any machine.
 #include <fmt/format.h>
 
-#include "apps/apps.h"
+#include "apps/benches.h"
 #include "apps/command_line.h"
 #include "apps/machine_speed.h"
 #include "base/config.h"
@@ -120,7 +120,10 @@ struct Bench {
   int (*run)(Arguments arguments);
 };
 
-constexpr Bench kBenches[] = {{"step", "a training step beside its matrix products alone", bench_step}};
+constexpr Bench kBenches[] = {
+    {"step", "a training step beside its matrix products alone", bench_step},
+    {"layer", "one MoE layer, in every family and with every gate, beside others", bench_layer},
+};
 
 }  // namespace
 

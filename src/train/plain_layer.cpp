@@ -24,6 +24,8 @@
 namespace plait {
 namespace {
 
+const std::string kGate = layer_name(0, "mlp.gate.weight");
+
 struct Chosen {
   at::Tensor expert_TK, weight_TK;
 };
@@ -32,18 +34,21 @@ class Layer {
  public:
   Layer(const ModelSizes& sizes, const Tensors& parameters, const PlainTokens& tokens)
       : s_(sizes), tokens_(tokens), x_(tokens.x_TD.detach().requires_grad_()) {
-    for (const auto& [name, whole] : parameters) weight_[name] = whole.detach().requires_grad_();
+    for (const auto& [name, whole] : parameters) {
+      const std::vector<at::Tensor> parts = name == kGate ? std::vector<at::Tensor>{whole} : whole.detach().unbind(0);
+      for (const at::Tensor& part : parts) weight_[name].push_back(part.detach().requires_grad_());
+    }
   }
 
   PlainOutcome run() {
-    const at::Tensor logits =
-        s_.gate == Gate::hash ? at::Tensor() : at::linear(x_, weight_.at(layer_name(0, "mlp.gate.weight")));
+    const at::Tensor logits = s_.gate == Gate::hash ? at::Tensor() : at::linear(x_, weight_.at(kGate)[0]);
     const at::Tensor p = logits.defined() ? at::softmax(logits, -1) : logits;
     const at::Tensor y = s_.gate == Gate::expert_choice ? by_experts(p) : by_tokens(choose(logits, p));
     const at::Tensor loss = (y * tokens_.dy_TD).sum();
     (aux_.defined() ? loss + aux_ : loss).backward();
-    PlainOutcome out{.y_TD = y.detach(), .gradients = {{"x", x_.grad()}}};
-    for (const auto& [name, weight] : weight_) out.gradients[name] = weight.grad();
+    PlainOutcome out{.y_TD = y.detach(), .dx_TD = x_.grad()};
+    for (const auto& [name, weights] : weight_)
+      for (const at::Tensor& weight : weights) out.gradients[name].push_back(weight.grad());
     return out;
   }
 
@@ -54,10 +59,9 @@ class Layer {
   }
 
   at::Tensor expert(const at::Tensor& rows, int64_t e) const {
-    const at::Tensor down = weight_.at(layer_name(0, "mlp.experts.down_proj")).select(0, e);
-    if (!s_.glu)
-      return at::linear(act(at::linear(rows, weight_.at(layer_name(0, "mlp.experts.up_proj")).select(0, e))), down);
-    const at::Tensor pair = weight_.at(layer_name(0, "mlp.experts.gate_up_proj")).select(0, e);
+    const at::Tensor down = weight_.at(layer_name(0, "mlp.experts.down_proj"))[e];
+    if (!s_.glu) return at::linear(act(at::linear(rows, weight_.at(layer_name(0, "mlp.experts.up_proj"))[e])), down);
+    const at::Tensor pair = weight_.at(layer_name(0, "mlp.experts.gate_up_proj"))[e];
     return at::linear(act(at::linear(rows, pair.select(0, 0))) * at::linear(rows, pair.select(0, 1)), down);
   }
 
@@ -126,7 +130,7 @@ class Layer {
   const ModelSizes& s_;
   const PlainTokens& tokens_;
   at::Tensor x_, aux_;
-  Tensors weight_;
+  std::map<std::string, std::vector<at::Tensor>> weight_;
 };
 
 }  // namespace

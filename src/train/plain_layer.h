@@ -1,10 +1,12 @@
-// One MoE layer as one writes it first: ATen under autograd on one rank, an index_select for each expert. What the
-// benchmark of a layer compares with, in numbers and in time; nothing of the schedule or the kernels is in it.
+// One MoE layer as one writes it first: ATen under autograd on one rank, an index_select and a pair of matrices for
+// each expert. What the benchmark of a layer compares with, in numbers and in time; nothing of the schedule or the
+// kernels is in it.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "layers/sizes.h"
 
@@ -19,8 +21,8 @@ struct PlainTokens {
 };
 
 struct PlainOutcome {
-  at::Tensor y_TD;
-  Tensors gradients;  // of the parameters, and of x
+  at::Tensor y_TD, dx_TD;
+  std::map<std::string, std::vector<at::Tensor>> gradients;  // of the parameters: one for each expert, or one
 };
 
 // Forward and backward of the sum of y * dy and the auxiliary loss. Parameters are whole, by name; the tokens are whole

@@ -1,0 +1,9 @@
+// The measurements of `plait bench`, one file each; see apps.h for what such a function does.
+#pragma once
+#include "apps/apps.h"
+
+namespace plait {
+
+int bench_layer(Arguments arguments);
+
+}  // namespace plait

@@ -1,0 +1,56 @@
+#include "apps/peer_process.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/errors.h"
+
+namespace plait {
+
+PeerProcess::PeerProcess(const std::vector<std::string>& command) : name_(command.at(0)) {
+  if (access(name_.c_str(), X_OK) != 0)
+    input_error("{}: there is no such program here: call plait from the folder of the repository", name_);
+  int to[2], from[2];
+  if (pipe(to) != 0 || pipe(from) != 0) input_error("{}: no pipe to it", name_);
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  signal(SIGPIPE, SIG_IGN);  // a peer that ended shows as the end of its answers
+  pid_ = fork();
+  if (pid_ == 0) {
+    dup2(to[0], 0);
+    dup2(from[1], 1);
+    for (int end : {to[0], to[1], from[0], from[1]}) close(end);
+    execv(arguments[0], arguments.data());
+    _exit(127);
+  }
+  close(to[0]);
+  close(from[1]);
+  to_ = fdopen(to[1], "w");
+  from_ = fdopen(from[0], "r");
+  if (pid_ < 0) input_error("{}: cannot be started", name_);
+}
+
+PeerProcess::~PeerProcess() {
+  if (to_) fclose(to_);
+  if (pid_ > 0) waitpid(pid_, nullptr, 0);
+  if (from_) fclose(from_);
+}
+
+std::string PeerProcess::answer() {
+  std::string line;
+  for (int c = fgetc(from_); c != EOF; c = fgetc(from_)) {
+    if (c == '\n') return line;
+    line.push_back(static_cast<char>(c));
+  }
+  input_error("{} ended without an answer: call it by hand to see why", name_);
+}
+
+std::string PeerProcess::ask(const std::string& line) {
+  fmt::print(to_, "{}\n", line);
+  fflush(to_);
+  return answer();
+}
+
+}  // namespace plait
