@@ -70,6 +70,13 @@ struct ScheduleConfig {
   bool operator==(const ScheduleConfig&) const = default;
 };
 
+struct MemoryConfig {
+  int64_t zero = 0;
+  std::string recompute = "none";
+  std::string keep_moves = "all";
+  bool operator==(const MemoryConfig&) const = default;
+};
+
 struct OptimConfig {
   std::string name = "adamw";
   double lr = 1e-3;
@@ -113,6 +120,7 @@ struct Config {
   MoeConfig moe;
   MeshConfig mesh;
   ScheduleConfig schedule;
+  MemoryConfig memory;
   OptimConfig optim;
   TrainConfig train;
   DataConfig data;

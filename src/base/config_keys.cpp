@@ -122,6 +122,27 @@ void add_running(std::vector<Key>& keys, Config& c) {
                {"schedule.lanes", &c.schedule.lanes, kAny, "messages travel while the rank computes", {}}});
 }
 
+void add_memory(std::vector<Key>& keys, MemoryConfig& c) {
+  using enum Range;
+  keys.insert(keys.end(),
+              {{"memory.zero",
+                &c.zero,
+                kCountOrZero,
+                "shared out among ranks that would hold the same: 0 nothing, 1 parameters and moments, gathered once "
+                "a step, 3 the same, gathered in each layer",
+                {}},
+               {"memory.recompute",
+                &c.recompute,
+                kAny,
+                "what backward reads and a layer makes again instead of keeping it",
+                {"none", "selective", "full"}},
+               {"memory.keep_moves",
+                &c.keep_moves,
+                kAny,
+                "messages whose results are kept, so that recomputation sends nothing again",
+                {"all", "reduce_and_exchange", "none"}}});
+}
+
 void add_optim(std::vector<Key>& keys, OptimConfig& c) {
   using enum Range;
   keys.insert(keys.end(),
@@ -213,6 +234,7 @@ std::vector<Key> keys_of(Config& config) {
   add_model(keys, config.model);
   add_moe(keys, config.moe);
   add_running(keys, config);
+  add_memory(keys, config.memory);
   add_optim(keys, config.optim);
   add_train(keys, config.train);
   add_files(keys, config);
@@ -316,6 +338,9 @@ std::string no_effect(const Config& c, std::string_view name) {
   if (name == "model.intermediate_size" && experts && c.moe.every == 1 && c.moe.moe_intermediate_size > 0)
     return "every layer has experts, whose width is moe.moe_intermediate_size";
   if (is_any("mesh.node", "schedule.lanes") && ranks_to_be(c) == 1) return "one rank sends no messages";
+  if (name == "memory.zero" && ranks_to_be(c) == 1) return "one rank has nobody to share with";
+  if (name == "memory.keep_moves" && c.memory.recompute == "none")
+    return "nothing is made again (memory.recompute = \"none\")";
   if (is_any("optim.betas", "optim.eps") && c.optim.name == "sgd") return "sgd keeps no moments (optim.name = \"sgd\")";
   if (name == "train.eval_batches" && c.train.eval_every == 0) return "nothing is evaluated (train.eval_every = 0)";
   return "";

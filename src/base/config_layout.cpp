@@ -71,6 +71,11 @@ void check_mesh(const Config& c) {
   for (size_t i = 1; i < cuts.size(); ++i) must_divide(cuts[i - 1], cuts[i]);
 }
 
+void check_memory(const Config& c) {
+  if (c.memory.zero != 0 && c.memory.zero != 1 && c.memory.zero != 3)
+    input_error("memory.zero = {}, expected 0, 1 or 3 (1 shares gradients too once they are summed)", c.memory.zero);
+}
+
 void check_batch(const Config& c) {
   must_divide({"train.micro_batch_size x mesh.dp", c.train.micro_batch_size * c.mesh.dp},
               {"train.batch_size", c.train.batch_size});
@@ -188,6 +193,7 @@ void validate(const Config& config) {
   check_model(config);
   check_mesh(config);
   if (num_expert_layers(config) > 0) check_experts(config);
+  check_memory(config);
   check_batch(config);
 }
 

@@ -21,12 +21,12 @@ struct Body {
 };
 
 Body write_body(Writer& w) {
-  w.b.scope("embed.");
+  w.begin("embed.");
   const ValueId embedded =
       w.b.add(Embed{}, {w.parameter("model.embed_tokens.weight"), w.b.schedule().find("ids")}, "rows");
   Body body{w.from_parallel(embedded), {}};
   for (int64_t l = 0; l < w.sizes.layers; ++l) {
-    w.b.scope(fmt::format("l{}.", l));
+    w.begin(layer_scope(l));
     body.x = write_attention(w, body.x, l);
     if (!w.sizes.has_experts(l)) {
       body.x = write_feed_forward(w, body.x, l);
@@ -63,7 +63,7 @@ void declare_gate_data(Writer& w) {
 }
 
 ValueId write_head(Writer& w, ValueId x) {
-  w.b.scope("head.");
+  w.begin("head.");
   const ValueId h = w.to_parallel(w.norm(x, "model.norm.weight"));
   return w.product(h, w.sizes.tied ? "model.embed_tokens.weight" : "lm_head.weight", {"T", "V"}, "logits");
 }

@@ -25,7 +25,7 @@ MoeLayer build_moe_layer(const Mesh& mesh, const ModelSizes& sizes) {
   const ValueId x = declare_tokens(w);
   if (sizes.gate == Gate::hash) declare_integers(w, "ids");
   declare_gate_data(w);
-  w.b.scope("layer.");
+  w.begin("layer.");
   const MoeTerms moe = write_moe_terms(w, x, 0);
   MoeLayer layer{.y = moe.terms.size() == 1 ? moe.terms[0] : w.b.add(Add{}, moe.terms, "y")};
   write_gate_losses(w, {moe.sums});

@@ -90,6 +90,9 @@ ModelSizes model_sizes(const Config& c) {
   s.norm_eps = c.model.rms_norm_eps;
   s.rope_theta = c.model.rope_theta;
   s.family = family(c.schedule.moe);
+  s.zero = c.memory.zero == 0 ? Zero::none : c.memory.zero == 1 ? Zero::states : Zero::parameters;
+  s.recompute = choice<Recompute>(c.memory.recompute, "memory.recompute");
+  s.keep_moves = choice<KeepMoves>(c.memory.keep_moves, "memory.keep_moves");
   if (num_expert_layers(c) > 0) fill_experts(s, c);
   return s;
 }

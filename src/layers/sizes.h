@@ -15,6 +15,10 @@ namespace plait {
 // scatter after a block to the gather before the next.
 enum class Family { ted, dtd, parm, s1, s2, sharded };
 
+// What ranks that would hold the same parameters and moments share out among them (ZeRO): none: nothing. states:
+// parameters are stored in shares, and gathered once a step. parameters: gathered in each layer, forward and backward.
+enum class Zero { none, states, parameters };
+
 struct ModelSizes {
   int64_t sequences = 1, positions = 1;  // of one micro-batch in the whole world: T = sequences * positions
   int64_t vocab = 256, width = 64, layers = 1;
@@ -37,7 +41,11 @@ struct ModelSizes {
   double bias_rate = 0;  // sigmoid: how far a bias moves in a step
   int64_t shared_experts = 0;
   double aux_coef = 0, z_coef = 0;
-  bool fuse = false;   // the exchange over ep and the gather over esp in one message
+  bool fuse = false;  // the exchange over ep and the gather over esp in one message
+
+  Zero zero = Zero::none;
+  Recompute recompute = Recompute::none;  // in every layer
+  KeepMoves keep_moves = KeepMoves::all;
   int64_t chunks = 1;  // of the rows: exchange | experts | exchange one after another
   int64_t chunks_backward = 0;  // messages of the backward pass; 0: as chunks. One of the two divides the other.
 

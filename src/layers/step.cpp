@@ -1,28 +1,45 @@
 #include "layers/step.h"
 
 #include <algorithm>
+#include <set>
 
 #include "layers/pipeline.h"
+#include "layers/writer.h"
 #include "schedule/builder.h"
 #include "schedule/differentiate.h"
 #include "schedule/lower.h"
+#include "schedule/recompute.h"
 #include "schedule/rewrite.h"
 
 namespace plait {
 namespace {
 
-// The transposes of the prologue stand last; what is summed for them (a parameter used twice) belongs to the section.
-// Returns where the section ends.
-int close_section(Schedule& s, int num_forward, const std::vector<ValueId>& entered_cotangents) {
-  const auto is_sync = [&](const Step& step) {
-    if (!as<Move>(step.op)) return false;
-    return std::all_of(step.out.begin(), step.out.end(), [&](ValueId v) {
-      return std::find(entered_cotangents.begin(), entered_cotangents.end(), v) != entered_cotangents.end();
+// The transposes of the prologue stand last: what they make are cotangents of what the prologue reads. All before them,
+// what is summed for a parameter used twice too, belongs to the section. Returns where the section ends.
+int close_section(Schedule& s, int num_forward, int num_prologue) {
+  std::set<ValueId> loaded;
+  for (int i = 0; i < num_prologue; ++i) loaded.insert(s.steps[i].in.begin(), s.steps[i].in.end());
+  const auto in_section = [&](const Step& step) {
+    return std::none_of(step.out.begin(), step.out.end(), [&](ValueId v) {
+      const auto of = s.cotangent_of.find(v);
+      return of != s.cotangent_of.end() && loaded.count(of->second);
     });
   };
-  const auto end = std::stable_partition(s.steps.begin() + num_forward, s.steps.end(),
-                                         [&](const Step& step) { return !is_sync(step); });
+  const auto end = std::stable_partition(s.steps.begin() + num_forward, s.steps.end(), in_section);
   return static_cast<int>(end - s.steps.begin());
+}
+
+// The steps that write each layer, of a forward list.
+std::vector<Block> layer_blocks(const Schedule& s, int num_forward, int64_t layers) {
+  std::vector<Block> blocks;
+  for (int64_t l = 0; l < layers; ++l) {
+    const auto in_layer = [&](int step) { return s.names[s.steps[step].out.front()].starts_with(layer_scope(l)); };
+    Block block{num_forward, 0};
+    for (int i = 0; i < num_forward; ++i)
+      if (in_layer(i)) block = {std::min(block.first, i), i + 1};
+    blocks.push_back(block);
+  }
+  return blocks;
 }
 
 // sqrt of the sum of squares of every element once: values held alike are added before they leave.
@@ -91,9 +108,11 @@ TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimiz
   Differentiated d = differentiate(model.schedule, model.loss);
   d = pipelined(std::move(d), sizes);
   TrainingStep step{.parameters = model.parameters};
-  std::vector<ValueId> synchronised;
-  for (const auto& [leaf, gradient] : d.gradients) synchronised.push_back(gradient);
-  const int last = close_section(d.schedule, d.num_forward, synchronised);
+  d.schedule = recompute(d.schedule, {.recompute = sizes.recompute,
+                                      .keep = sizes.keep_moves,
+                                      .num_forward = d.num_forward,
+                                      .blocks = layer_blocks(d.schedule, d.num_forward, sizes.layers)});
+  const int last = close_section(d.schedule, d.num_forward, model.num_prologue);
 
   Builder b(std::move(d.schedule));
   b.scope("update.");

@@ -26,6 +26,8 @@ Atoms gate_atoms(const Mesh& mesh, Family family) {
 
 }  // namespace
 
+std::string layer_scope(int64_t layer) { return fmt::format("l{}.", layer); }
+
 std::string layer_name(int64_t layer, const std::string& part) {
   return fmt::format("model.layers.{}.{}", layer, part);
 }
@@ -43,7 +45,7 @@ Writer::Writer(const Mesh& mesh, const ModelSizes& sizes, Declare what)
       tokens(sizes.family == Family::sharded ? dp + tp : dp),
       gated(gate_atoms(mesh, sizes.family)) {
   what == Declare::model ? declare() : declare_experts(0);
-  enter_all();
+  load_all();
 }
 
 void Writer::declare() {
@@ -91,21 +93,66 @@ void Writer::declare_experts(int64_t l) {
   declare({layer_name(l, "mlp.shared_experts.down_proj.weight"), out_std}, {d, shared}, dp);
 }
 
+namespace {
+
+// One dim Z in which the ranks of `shares` have equal shares of what a rank would hold with these dims.
+Dim packed(const Mesh& mesh, const std::vector<Dim>& dims, const Atoms& shares) {
+  Dim z{.name = "Z", .size = 1};
+  int64_t elements = 1;
+  for (const Dim& dim : dims) {
+    elements *= local_size(mesh, dim);
+    z.stack.insert(z.stack.end(), dim.stack.begin(), dim.stack.end());
+  }
+  const int64_t ranks = mesh.count(shares);
+  z.size = (elements + ranks - 1) / ranks * ranks;
+  for (const Mark& mark : z.stack) z.size *= mesh.size(mark.atom);
+  const std::vector<Mark> marks = stack_of(shares);
+  z.stack.insert(z.stack.end(), marks.begin(), marks.end());
+  return z;
+}
+
+// "model.layers.3." of the name of a layer's parameter, else empty.
+std::string layer_of(const std::string& name) {
+  const std::string layers = "model.layers.";
+  return name.starts_with(layers) ? name.substr(0, name.find('.', layers.size()) + 1) : "";
+}
+
+}  // namespace
+
 void Writer::declare(Parameter p, std::vector<Dim> dims, const Atoms& over) {
-  b.leaf(LeafKind::parameter, p.name, std::move(dims));
-  by_atoms_[over].push_back(p.name);
+  const bool shared = sizes.zero != Zero::none && !over.empty();
+  b.leaf(LeafKind::parameter, p.name, shared ? std::vector<Dim>{packed(b.mesh(), dims, over)} : dims);
+  const Load group{sizes.zero == Zero::parameters ? layer_of(p.name) : "", over};
+  loads_[group].push_back(p.name);
+  load_of_[p.name] = group;
+  dims_[p.name] = p.dims = std::move(dims);
   model.parameters.push_back(std::move(p));
 }
 
-// All parameters entered over the same atoms share one step, so their gradients share one message.
-void Writer::enter_all() {
-  for (const auto& [atoms, names] : by_atoms_) {
-    std::vector<ValueId> leaves;
-    for (const std::string& name : names) leaves.push_back(b.schedule().find(name));
-    const std::vector<ValueId> entered = b.move_all(leaves, enter_legs(atoms));
-    for (size_t i = 0; i < names.size(); ++i) entered_[names[i]] = entered[i];
-  }
+void Writer::load(const Load& group) {
+  const std::vector<std::string>& names = loads_.at(group);
+  const bool shared = sizes.zero != Zero::none && !group.over.empty();
+  std::vector<ValueId> leaves;
+  for (const std::string& name : names) leaves.push_back(b.schedule().find(name));
+  const std::vector<ValueId> moved = b.move_all(leaves, shared ? gather_legs(group.over, "Z") : enter_legs(group.over));
+  for (size_t i = 0; i < names.size(); ++i)
+    loaded_[names[i]] = shared ? b.add(Unpack{dims_.at(names[i])}, {moved[i]}, names[i] + ".whole") : moved[i];
+}
+
+void Writer::load_all() {
+  if (sizes.zero == Zero::parameters) return;
+  for (const auto& [group, names] : loads_) load(group);
   model.num_prologue = static_cast<int>(b.schedule().steps.size());
+}
+
+void Writer::begin(const std::string& scope) {
+  b.scope(scope);
+  if (sizes.zero == Zero::parameters) loaded_.clear();
+}
+
+ValueId Writer::parameter(const std::string& name) {
+  if (!loaded_.count(name)) load(load_of_.at(name));
+  return loaded_.at(name);
 }
 
 ValueId Writer::to_parallel(ValueId x) {

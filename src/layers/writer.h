@@ -23,8 +23,12 @@ class Writer {
   const Atoms tokens;  // atoms that tokens are split over between blocks: dp, and tp in the sharded family
   const Atoms gated;   // atoms that the tokens of a gate are split over
 
-  // A parameter as the forward pass uses it: entered over the atoms where its readers' tokens are split.
-  ValueId parameter(const std::string& name) const { return entered_.at(name); }
+  // Starts a part of the model: the scope of its names.
+  void begin(const std::string& scope);
+
+  // A parameter as the forward pass uses it: entered over the atoms where its readers' tokens are split, or gathered
+  // from the shares that these hold.
+  ValueId parameter(const std::string& name);
 
   // [T, D] between blocks -> whole over tp for column-parallel products; and a row-parallel partial sum back.
   ValueId to_parallel(ValueId x);
@@ -41,12 +45,23 @@ class Writer {
   void declare_experts(int64_t layer);
   // `over`: the atoms it is entered over.
   void declare(Parameter p, std::vector<Dim> dims, const Atoms& over);
-  void enter_all();
+  void load_all();
 
-  std::map<std::string, ValueId> entered_;
-  std::map<Atoms, std::vector<std::string>> by_atoms_;
+  // Parameters that are loaded in one step, so that their gradients share one message.
+  struct Load {
+    std::string part;  // "model.layers.3." where each layer loads its own, else empty
+    Atoms over;
+    auto operator<=>(const Load&) const = default;
+  };
+  void load(const Load& group);
+
+  std::map<Load, std::vector<std::string>> loads_;
+  std::map<std::string, Load> load_of_;
+  std::map<std::string, std::vector<Dim>> dims_;
+  std::map<std::string, ValueId> loaded_;
 };
 
+std::string layer_scope(int64_t layer);                          // "l3.", in front of what the layer makes
 std::string layer_name(int64_t layer, const std::string& part);  // "model.layers.3." + part
 
 // Data leaves: an integer for each token; and what gates read beside tokens and ids.

@@ -33,7 +33,7 @@ bool only_renames(const Op& op) {
     return std::ranges::all_of(kinds(move->legs), [](MoveKind kind) {
       return kind == MoveKind::enter || kind == MoveKind::slice || kind == MoveKind::part;
     });
-  return as<Split>(op) || as<Unflatten>(op) || as<Flatten>(op);
+  return as<Split>(op) || as<Unflatten>(op) || as<Flatten>(op) || as<Unpack>(op);
 }
 
 double memory_bytes(const Mesh& mesh, const Types& types, const Step& step, Item item) {

@@ -101,6 +101,22 @@ at::Tensor pairs(const at::Tensor& x) {
 Kernel prepare(const Unflatten&, const StepTypes& types) { return reshape(types); }
 Kernel prepare(const Flatten&, const StepTypes& types) { return reshape(types); }
 
+Kernel prepare(const Pack& op, const StepTypes&) {
+  return [size = op.size](Call& call) {
+    const at::Tensor x = call.in(0).reshape({-1});
+    if (x.numel() == size) return call.alias(0, 0, x);
+    const at::Tensor out = call.make(0, {size}, x.scalar_type());
+    out.narrow(0, 0, x.numel()).copy_(x);
+    out.narrow(0, x.numel(), size - x.numel()).zero_();
+  };
+}
+
+Kernel prepare(const Unpack&, const StepTypes& types) {
+  return [shape = types.shape(*types.out[0])](Call& call) {
+    call.alias(0, 0, call.in(0).narrow(0, 0, c10::multiply_integers(shape)).view(shape));
+  };
+}
+
 Kernel prepare(const Activate& op, const StepTypes&) {
   return [op](Call& call) {
     const at::Tensor& x = call.in(0);

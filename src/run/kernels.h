@@ -12,6 +12,8 @@ Kernel prepare(const Dup& op, const StepTypes& types);
 Kernel prepare(const Pick& op, const StepTypes& types);
 Kernel prepare(const Unflatten& op, const StepTypes& types);
 Kernel prepare(const Flatten& op, const StepTypes& types);
+Kernel prepare(const Pack& op, const StepTypes& types);
+Kernel prepare(const Unpack& op, const StepTypes& types);
 Kernel prepare(const Activate& op, const StepTypes& types);
 Kernel prepare(const ActivateGrad& op, const StepTypes& types);
 Kernel prepare(const RmsNorm& op, const StepTypes& types);

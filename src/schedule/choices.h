@@ -27,6 +27,12 @@ enum class Drop { none, probs, position, rts };
 
 enum class Direction { forward, inverse };
 
+// none: everything is kept. selective: results of products, attention and messages are kept, what is cheap to make from
+// them is made again. full: only what enters a block is kept, and the results of messages as KeepMoves says.
+enum class Recompute { none, selective, full };
+// Messages whose results are kept: all; all but all_gathers, whose small side is kept and joined again; none.
+enum class KeepMoves { all, reduce_and_exchange, none };
+
 // What only some gates read.
 struct GateRule {
   Sample sample = Sample::none;                // switch_top1, gshard
@@ -58,6 +64,14 @@ struct EnumNames<Drop> {
 template <>
 struct EnumNames<Sample> {
   static constexpr std::array<std::string_view, 2> names = {"none", "gumbel"};
+};
+template <>
+struct EnumNames<Recompute> {
+  static constexpr std::array<std::string_view, 3> names = {"none", "selective", "full"};
+};
+template <>
+struct EnumNames<KeepMoves> {
+  static constexpr std::array<std::string_view, 3> names = {"all", "reduce_and_exchange", "none"};
 };
 template <>
 struct EnumNames<Direction> {

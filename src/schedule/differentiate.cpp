@@ -116,6 +116,8 @@ class Backward {
   void back(const Flatten& op) {
     give(Unflatten{op.dim, op.major, op.minor, b_.type(in()[0]).find(op.minor)->size}, {dy_[0]}, in());
   }
+  void back(const Pack&) { give(Unpack{b_.type(in()[0]).dims}, {dy_[0]}, in()); }
+  void back(const Unpack&) { give(Pack{local_size(b_.mesh(), b_.type(in()[0]).dims.front())}, {dy_[0]}, in()); }
   void back(const Activate& op) { give(ActivateGrad{op.act, op.glu}, {in()[0], dy_[0]}, in()); }
   void back(const RmsNorm& op) { give(RmsNormGrad{op.eps}, {in()[0], in()[1], dy_[0]}, in()); }
   void back(const Rope& op) {

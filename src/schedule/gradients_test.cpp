@@ -116,6 +116,12 @@ TEST(Gradient, of_unflatten_and_flatten) {
   c.check(c.add(Flatten{"T", "B", "S"}, {c.add(Activate{}, {x})[0]}));
 }
 
+TEST(Gradient, of_pack_and_unpack) {
+  Case c;
+  const ValueId x = c.add(Pack{8}, {c.parameter("x", {{"D", 2}, {"F", 3}})})[0];
+  c.check(c.add(Unpack{{{"D", 2}, {"F", 3}}}, {c.add(Scale{3}, {x})[0]}));
+}
+
 TEST(Gradient, of_every_activation) {
   for (Act act : {Act::silu, Act::gelu, Act::relu}) {
     Case plain, gated;

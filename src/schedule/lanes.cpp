@@ -27,8 +27,8 @@ std::vector<Lane> lanes(const Schedule& schedule, int ranks_per_node) {
 }
 
 bool may_alias(const Op& op) {
-  return as<Move>(op) || as<Split>(op) || as<Unflatten>(op) || as<Flatten>(op) || as<Dup>(op) || as<Pick>(op) ||
-         !in_place(op).empty();
+  return as<Move>(op) || as<Split>(op) || as<Unflatten>(op) || as<Flatten>(op) || as<Pack>(op) || as<Unpack>(op) ||
+         as<Dup>(op) || as<Pick>(op) || !in_place(op).empty();
 }
 
 namespace {

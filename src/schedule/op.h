@@ -112,6 +112,23 @@ struct Flatten {
   bool operator==(const Flatten&) const = default;
 };
 
+// x -> [Z]: this rank's elements in one dim, with zeros behind them up to `size`, so that any number of ranks can share
+// them out. Z's stack is that of all dims of x, in their order. Linear; legal on partial sums.
+struct Pack {
+  static constexpr const char* kName = "pack";
+  int64_t size = 1;  // of a rank
+  static void fields(auto& self, auto&& f) { f("size", self.size); }
+  bool operator==(const Pack&) const = default;
+};
+
+// [Z] -> x with these dims, back from pack.
+struct Unpack {
+  static constexpr const char* kName = "unpack";
+  std::vector<Dim> dims;
+  static void fields(auto& self, auto&& f) { f("dims", self.dims); }
+  bool operator==(const Unpack&) const = default;
+};
+
 // x -> act(x); glu: x[.., U=2, F] -> act(x[.., 0, F]) * x[.., 1, F]. Legal on rows.
 struct Activate {
   static constexpr const char* kName = "activate";
@@ -422,11 +439,11 @@ struct BalanceBias {
   bool operator==(const BalanceBias&) const = default;
 };
 
-using Op = std::variant<Move, Einsum, Add, Scale, Split, Concat, Dup, Pick, Unflatten, Flatten, Activate, ActivateGrad,
-                        RmsNorm, RmsNormGrad, Rope, Attention, AttentionGrad, Embed, EmbedGrad, RowMax, ExpSumTarget,
-                        ExpSumTargetGrad, Nll, NllGrad, Route, RouteGrad, GateStats, GateStatsGrad, Load, Balance,
-                        BalanceGrad, Count, Arrange, Encode, Decode, Pair, Accumulate, SumSquares, ClipFactor, AdamW,
-                        Sgd, HashRoute, Jitter, BalanceBias>;
+using Op = std::variant<Move, Einsum, Add, Scale, Split, Concat, Dup, Pick, Unflatten, Flatten, Pack, Unpack, Activate,
+                        ActivateGrad, RmsNorm, RmsNormGrad, Rope, Attention, AttentionGrad, Embed, EmbedGrad, RowMax,
+                        ExpSumTarget, ExpSumTargetGrad, Nll, NllGrad, Route, RouteGrad, GateStats, GateStatsGrad, Load,
+                        Balance, BalanceGrad, Count, Arrange, Encode, Decode, Pair, Accumulate, SumSquares, ClipFactor,
+                        AdamW, Sgd, HashRoute, Jitter, BalanceBias>;
 
 template <class T>
 const T* as(const Op& op) {

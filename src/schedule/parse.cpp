@@ -112,14 +112,20 @@ class TypeReader {
     return d;
   }
 
+  std::vector<Dim> dims() {
+    std::vector<Dim> all;
+    line_.expect("[");
+    while (!line_.accept("]")) {
+      all.push_back(dim());
+      if (!line_.peek("]")) line_.expect(",");
+    }
+    return all;
+  }
+
   Type type() {
     Type t{.holds = std::vector<Hold>(mesh_.num_atoms(), Hold::I)};
     kind(t);
-    line_.expect("[");
-    while (!line_.accept("]")) {
-      t.dims.push_back(dim());
-      if (!line_.peek("]")) line_.expect(",");
-    }
+    t.dims = dims();
     for (const Dim& d : t.dims)
       for (const Mark& m : d.stack)
         if (m.is_atom()) t.holds[m.atom] = Hold::S;
@@ -183,6 +189,7 @@ struct FieldReader {
     b = text == "true";
   }
   void read(Dim& dim) { dim = TypeReader(mesh, line).dim(); }
+  void read(std::vector<Dim>& dims) { dims = TypeReader(mesh, line).dims(); }
   void read(std::vector<Atom>& atoms) {
     std::vector<std::string> names;
     read(names);

@@ -27,6 +27,7 @@ struct FieldPrinter {
     const std::string list = to_string(mesh, std::vector<Dim>{dim});
     return list.substr(1, list.size() - 2);
   }
+  std::string show(const std::vector<Dim>& dims) { return to_string(mesh, dims); }
   std::string show(const std::vector<Atom>& atoms) {
     std::string text;
     for (Atom a : atoms) text += (text.empty() ? "" : ",") + mesh.name(a);

@@ -50,12 +50,17 @@ class Recomputing {
     return nullptr;
   }
 
+  // A parameter as a block loads it: gathered, and unpacked.
+  bool loads(const Step& step) const {
+    if (as<Move>(step.op)) return in_.leaf(step.in.front());
+    return as<Unpack>(step.op) && made_[step.in[0]] >= 0 && loads(in_.steps[made_[step.in[0]]]);
+  }
+
   bool kept(ValueId v) const {
     const int step = made_[v];
     if (!block(step) || leaving_.count(v)) return true;
     const Step& maker = in_.steps[step];
-    const bool loads = as<Move>(maker.op) && in_.leaf(maker.in.front());
-    return !loads && keeps(maker.op, plan_);
+    return !loads(maker) && (plan_.recompute == Recompute::none || keeps(maker.op, plan_));
   }
 
   // The value itself where it is kept; else as it is made again, once.
@@ -83,8 +88,6 @@ class Recomputing {
 
 }  // namespace
 
-Schedule recompute(const Schedule& schedule, const RecomputePlan& plan) {
-  return plan.recompute == Recompute::none ? schedule : Recomputing(schedule, plan).run();
-}
+Schedule recompute(const Schedule& schedule, const RecomputePlan& plan) { return Recomputing(schedule, plan).run(); }
 
 }  // namespace plait

@@ -8,12 +8,6 @@
 
 namespace plait {
 
-// none: everything is kept. selective: results of products, attention and messages are kept, what is cheap to make from
-// them is made again. full: only what enters a block is kept, and the results of messages as `keep` says.
-enum class Recompute { none, selective, full };
-// Messages whose results are kept: all; all but all_gathers, whose small side is kept and joined again; none.
-enum class KeepMoves { all, reduce_and_exchange, none };
-
 // Steps [first, last) of the forward list.
 struct Block {
   int first = 0, last = 0;
@@ -27,7 +21,7 @@ struct RecomputePlan {
 };
 
 // After `differentiate`, before `lower`. Gradients are the same bits. Never made again: routes and their places, what
-// leaves its block, outputs. Always made again: the gather of a parameter inside a block.
+// leaves its block, outputs. Always made again, even where nothing else is: a parameter that its block gathers.
 Schedule recompute(const Schedule& schedule, const RecomputePlan& plan);
 
 }  // namespace plait

@@ -161,6 +161,22 @@ TEST(Shapes, are_refused_where_they_do_not_divide) {
          b.add(Flatten{"T", "B", "S"}, {parameter(b, "x", {{"B", 2}, {"S", 4, over(kTp)}})});
        },
        "%x: has no whole dim S right of B"},
+      {"pack that is too small",
+       [](Builder& b) {
+         b.add(Pack{5}, {parameter(b, "x", {{"D", 3}, {"F", 4, over(kTp)}})});
+       },
+       "%x: holds 6 elements on a rank, more than the 5 of the pack"},
+      {"unpack of what the data ranks still share",
+       [](Builder& b) {
+         b.add(Unpack{{{"D", 3}, {"F", 4, over(kTp)}}},
+               {parameter(b, "x", {{"Z", 32, {{.atom = kTp}, {.atom = kEp}}}})});
+       },
+       "%x: is real [Z=32/tp.esp/dp.ep], [D=3, F=4/tp.esp] packs as [Z=16/tp.esp]: gather or join it first"},
+      {"unpack of other elements than were packed",
+       [](Builder& b) {
+         b.add(Unpack{{{"D", 3}, {"F", 4}}}, {parameter(b, "x", {{"Z", 8}})});
+       },
+       "%x: holds 12 elements on a rank, more than the 8 of the pack"},
       {"gated activation without a pair",
        [](Builder& b) {
          b.add(Activate{.glu = true}, {parameter(b, "x", {{"T", 2}, {"F", 4}})});

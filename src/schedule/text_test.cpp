@@ -100,6 +100,8 @@ leaf state %v : side [D=4]
 %s_sum, %c_sum = leave(%s, %c) tp.esp:P>I : real [T=16/dp.ep] ; real [T=16/dp.ep]
 %part = nll(%s_sum, %c_sum, %weight) : real [] P(dp.ep)
 %loss = leave(%part) dp.ep:P>I : real []
+%packed = pack(%w_in) size=20 : real [Z=40/tp.esp] R(dp.ep)
+%unpacked = unpack(%packed) dims=[D=4, H=4/tp.esp, A=2] : real [D=4, H=4/tp.esp, A=2] R(dp.ep)
 %square = sum_squares(%gain) : side []
 %norm, %factor = clip_factor(%square) clip=1 : side [] ; side []
 %gain_new, %m_new, %v_new = adamw(%gain, %gain, %m, %v, %factor, %lr, %step) beta1=0.9 beta2=0.95 eps=1e-08 weight_decay=0.1 : real [D=4] ; side [D=4] ; side [D=4]

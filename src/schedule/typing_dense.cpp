@@ -202,6 +202,44 @@ std::vector<Type> infer_op(const StepTyping& step, const Flatten& op) {
   return {t};
 }
 
+namespace {
+
+// The one dim of packed values with these dims.
+Dim packed(const StepTyping& step, const std::vector<Dim>& dims, int64_t size) {
+  Dim z{.name = "Z", .size = size};
+  int64_t elements = 1;
+  for (const Dim& dim : dims) {
+    if (dim.jagged()) step.fault(0, "has rows, whose number is not known beforehand: only other values are packed");
+    elements *= local_size(step.mesh, dim);
+    for (const Mark& mark : dim.stack) {
+      if (!mark.is_atom()) step.fault(0, fmt::format("is a chunk along {}: pack before the split", dim.name));
+      z.size *= step.mesh.size(mark.atom);
+      z.stack.push_back(mark);
+    }
+  }
+  if (size < elements)
+    step.fault(0, fmt::format("holds {} elements on a rank, more than the {} of the pack", elements, size));
+  return z;
+}
+
+}  // namespace
+
+std::vector<Type> infer_op(const StepTyping& step, const Pack& op) {
+  expect_operands(step, 1, 1);
+  return {with_dims(step.type(0), {packed(step, step.type(0).dims, op.size)}, step.type(0).holds)};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const Unpack& op) {
+  expect_operands(step, 1, 1);
+  const Type& t = step.type(0);
+  if (t.dims.size() != 1 || t.dims[0].name != "Z") step.fault(0, "is not packed");
+  const Dim z = packed(step, op.dims, local_size(step.mesh, t.dims[0]));
+  if (t.dims[0] != z)
+    step.fault(0, fmt::format("is {}, {} packs as {}: gather or join it first", to_string(step.mesh, t),
+                              to_string(step.mesh, op.dims), to_string(step.mesh, std::vector<Dim>{z})));
+  return {with_dims(t, op.dims, t.holds)};
+}
+
 std::vector<Type> infer_op(const StepTyping& step, const Activate& op) {
   expect_operands(step, 1, 1);
   refuse_partial(step, 0);

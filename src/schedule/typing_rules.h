@@ -14,6 +14,8 @@ std::vector<Type> infer_op(const StepTyping& step, const Dup& op);
 std::vector<Type> infer_op(const StepTyping& step, const Pick& op);
 std::vector<Type> infer_op(const StepTyping& step, const Unflatten& op);
 std::vector<Type> infer_op(const StepTyping& step, const Flatten& op);
+std::vector<Type> infer_op(const StepTyping& step, const Pack& op);
+std::vector<Type> infer_op(const StepTyping& step, const Unpack& op);
 std::vector<Type> infer_op(const StepTyping& step, const Activate& op);
 std::vector<Type> infer_op(const StepTyping& step, const ActivateGrad& op);
 std::vector<Type> infer_op(const StepTyping& step, const RmsNorm& op);

@@ -3,6 +3,9 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
 
 #include "base/errors.h"
 #include "base/random.h"
@@ -11,12 +14,6 @@
 
 namespace plait {
 namespace {
-
-std::vector<int64_t> global_shape(const Type& type) {
-  std::vector<int64_t> shape;
-  for (const Dim& dim : type.dims) shape.push_back(dim.size);
-  return shape;
-}
 
 // The global flat index of the first element of each local row (the last dim is one run).
 template <class F>
@@ -50,47 +47,98 @@ void fill_normal(const at::Tensor& part, const Box& box, const std::vector<int64
 
 }  // namespace
 
-at::Tensor initial_part(const Parameter& parameter, const Type& type, uint64_t seed, const StepTypes& where) {
-  const auto shape = local_shape(where.mesh, type);
-  if (parameter.init_std == 0) return at::ones(shape, where.dtype);
+// This rank's share of what it holds with the parameter's own dims, where the leaf packs them.
+at::Tensor share_of(const at::Tensor& part, const Stored& stored, const StepTypes& where) {
+  if (stored.leaf.dims == stored.dims) return part;
+  const Range share = local_range(where.mesh, stored.leaf.dims.front(), where.rank);
+  int64_t packed = stored.leaf.dims.front().size;
+  for (const Dim& dim : stored.dims)
+    for (const Mark& mark : dim.stack) packed /= where.mesh.size(mark.atom);
+  const int64_t first = std::min(share.first % packed, part.numel());
+  const at::Tensor own = part.reshape({-1}).slice(0, first, std::min(first + share.size, part.numel()));
+  at::Tensor out = at::zeros({share.size}, part.options());
+  out.narrow(0, 0, own.numel()).copy_(own);
+  return out;
+}
+
+Type type_with(const Mesh& mesh, const std::vector<Dim>& dims) {
+  Type type{.dims = dims, .holds = std::vector<Hold>(mesh.num_atoms(), Hold::I)};
+  for (const Dim& dim : dims)
+    for (const Mark& mark : dim.stack) type.holds[mark.atom] = Hold::S;
+  return type;
+}
+
+}  // namespace
+
+std::map<std::string, Stored> stored(const TrainingStep& step) {
+  std::map<std::string, Stored> all;
+  std::map<std::string, const Parameter*> parameters;
+  for (const Parameter& p : step.parameters) parameters[p.name] = &p;
+  for (const Leaf& leaf : step.schedule.leaves) {
+    if (leaf.kind != LeafKind::parameter && leaf.kind != LeafKind::state) continue;
+    const std::string& name = step.schedule.names[leaf.value];
+    auto p = parameters.find(name);
+    if (p == parameters.end()) p = parameters.find(name.substr(0, name.rfind('.')));  // NAME.m, NAME.v
+    all[name] = {p == parameters.end() ? leaf.type.dims : p->second->dims, leaf.type};
+  }
+  return all;
+}
+
+std::vector<int64_t> whole_shape(const Stored& stored) {
+  std::vector<int64_t> shape;
+  for (const Dim& dim : stored.dims) shape.push_back(dim.size);
+  return shape;
+}
+
+at::Tensor initial_part(const Parameter& parameter, const Stored& stored, uint64_t seed, const StepTypes& where) {
+  const auto shape = local_shape(where.mesh, type_with(where.mesh, stored.dims));
+  if (parameter.init_std == 0) return share_of(at::ones(shape, where.dtype), stored, where);
   const at::Tensor part = at::empty(shape, where.dtype);
-  const Box box = box_of(where.mesh, type.dims, where.rank);
+  const Box box = box_of(where.mesh, stored.dims, where.rank);
   const std::pair<uint64_t, double> draw{random_key(seed, parameter.name), parameter.init_std};
   if (where.dtype == at::kDouble)
-    fill_normal<double>(part, box, global_shape(type), draw);
+    fill_normal<double>(part, box, whole_shape(stored), draw);
   else
-    fill_normal<float>(part, box, global_shape(type), draw);
-  return part;
+    fill_normal<float>(part, box, whole_shape(stored), draw);
+  return share_of(part, stored, where);
+}
+
+at::Tensor part_of(const at::Tensor& whole, const Stored& stored, const StepTypes& where) {
+  at::Tensor part = whole;
+  const Box box = box_of(where.mesh, stored.dims, where.rank);
+  for (size_t d = 0; d < box.size(); ++d) part = part.narrow(static_cast<int64_t>(d), box[d].first, box[d].size);
+  return share_of(part.to(where.dtype), stored, where).clone(at::MemoryFormat::Contiguous);
 }
 
 at::Tensor part_of(const at::Tensor& whole, const Type& type, const StepTypes& where) {
-  at::Tensor part = whole;
-  const Box box = box_of(where.mesh, type.dims, where.rank);
-  for (size_t d = 0; d < box.size(); ++d) part = part.narrow(static_cast<int64_t>(d), box[d].first, box[d].size);
-  return part.to(where.dtype).clone(at::MemoryFormat::Contiguous);
+  return part_of(whole, Stored{type.dims, type}, where);
 }
 
 namespace {
 
-Schedule join_schedule(const Mesh& mesh, const std::string& name, const Type& type) {
-  Builder b(mesh);
-  const ValueId leaf = b.leaf(LeafKind::parameter, name, type);
+ValueId join(Builder& b, ValueId x, const std::vector<Dim>& until) {
+  const Type& type = b.type(x);
+  const Type whole = type_with(b.mesh(), until);
   Legs legs;
-  for (Atom a : mesh.atoms())
-    if (const Place place = type.place(a); place.hold == Hold::S) legs.push_back({a, place, {Hold::I}});
-  b.schedule().outputs = {b.move(leaf, legs)};
+  for (Atom a : b.mesh().atoms())
+    if (type.holds[a] == Hold::S && whole.holds[a] != Hold::S) legs.push_back({a, type.place(a), {Hold::I}});
+  return b.move(x, legs);
+}
+
+Schedule join_schedule(const Mesh& mesh, const std::string& name, const Stored& stored) {
+  Builder b(mesh);
+  ValueId x = b.leaf(LeafKind::parameter, name, stored.leaf);
+  if (stored.leaf.dims != stored.dims) x = b.add(Unpack{stored.dims}, {join(b, x, stored.dims)});
+  b.schedule().outputs = {join(b, x, {})};
   return b.take();
 }
 
 }  // namespace
 
-Joiner::Joiner(const Schedule& schedule, RankContext context) {
-  for (const Leaf& leaf : schedule.leaves) {
-    if (leaf.kind != LeafKind::parameter && leaf.kind != LeafKind::state) continue;
-    const std::string& name = schedule.names[leaf.value];
+Joiner::Joiner(const TrainingStep& step, RankContext context) {
+  for (const auto& [name, how] : stored(step))
     joins_.emplace(std::piecewise_construct, std::forward_as_tuple(name),
-                   std::forward_as_tuple(join_schedule(schedule.mesh, name, leaf.type), context));
-  }
+                   std::forward_as_tuple(join_schedule(step.schedule.mesh, name, how), context));
 }
 
 at::Tensor Joiner::whole(const std::string& leaf, const at::Tensor& part) {

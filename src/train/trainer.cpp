@@ -57,15 +57,15 @@ Trainer::Trainer(const Config& config, const RunShape& shape, const data::Corpus
       context_(with_lanes(context, shape)),
       step_(build_step(shape)),
       executor_(step_.schedule, context_, std::move(keep)),
-      joiner_(step_.schedule, context) {
+      stored_(stored(step_)),
+      joiner_(step_, context) {
   start_parameters();
 }
 
 void Trainer::start_parameters() {
   const Schedule& s = step_.schedule;
   for (const Parameter& p : step_.parameters)
-    executor_.bind(p.name,
-                   initial_part(p, s.leaf(s.find(p.name))->type, static_cast<uint64_t>(config_.train.seed), where()));
+    executor_.bind(p.name, initial_part(p, stored_.at(p.name), static_cast<uint64_t>(config_.train.seed), where()));
   for (const Leaf& leaf : s.leaves)
     if (leaf.kind == LeafKind::state)
       executor_.bind(s.names[leaf.value], at::zeros(local_shape(s.mesh, leaf.type), context_.dtype));
@@ -153,8 +153,8 @@ CheckpointContent Trainer::checkpoint(RunState state) {
   const Schedule& s = step_.schedule;
   for (const Leaf& leaf : s.leaves) {
     if (leaf.kind != LeafKind::parameter && leaf.kind != LeafKind::state) continue;
-    TensorInfo info{s.names[leaf.value], {}, context_.dtype};
-    for (const Dim& dim : leaf.type.dims) info.shape.push_back(dim.size);
+    const std::string& name = s.names[leaf.value];
+    TensorInfo info{name, whole_shape(stored_.at(name)), context_.dtype};
     (leaf.kind == LeafKind::parameter ? content.model : content.optimizer).push_back(std::move(info));
   }
   content.get = [this](const std::string& name) { return whole(name); };
@@ -168,7 +168,8 @@ void Trainer::load(const Checkpoint& checkpoint) {
   const Schedule& s = step_.schedule;
   for (const Leaf& leaf : s.leaves)
     if (leaf.kind == LeafKind::parameter || leaf.kind == LeafKind::state)
-      executor_.bind(s.names[leaf.value], part_of(checkpoint.read(s.names[leaf.value]), leaf.type, where()));
+      executor_.bind(s.names[leaf.value],
+                     part_of(checkpoint.read(s.names[leaf.value]), stored_.at(s.names[leaf.value]), where()));
 }
 
 at::Tensor Trainer::whole_gradient(const std::string& parameter) {

@@ -72,6 +72,7 @@ class Trainer {
   Executor executor_;
   std::unique_ptr<Executor> evaluation_;
   ValueId evaluation_nll_ = -1;
+  const std::map<std::string, Stored> stored_;
   Joiner joiner_;
 };
 

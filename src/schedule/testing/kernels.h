@@ -26,6 +26,8 @@ void compute(const Call& c, const Dup& op);
 void compute(const Call& c, const Pick& op);
 void compute(const Call& c, const Unflatten& op);
 void compute(const Call& c, const Flatten& op);
+void compute(const Call& c, const Pack& op);
+void compute(const Call& c, const Unpack& op);
 void compute(const Call& c, const Activate& op);
 void compute(const Call& c, const ActivateGrad& op);
 void compute(const Call& c, const RmsNorm& op);
