@@ -46,8 +46,13 @@ TEST(TrainingStep, types_at_every_layout_family_and_routing) {
     for (Family family : {Family::ted, Family::dtd, Family::parm, Family::s1, Family::s2, Family::sharded}) {
       for (const ModelSizes& sizes : {tiny(family), with_capacity(tiny(family))}) {
         for (int micro : {1, 2}) {
+          ModelSizes saving = sizes;
+          saving.zero = micro == 1 ? Zero::states : Zero::parameters;
+          saving.recompute = micro == 1 ? Recompute::selective : Recompute::full;
           const Mesh mesh({.ranks = l.tp * l.ep * l.edp, .tp = l.tp, .esp = l.tp, .ep = l.ep});
           ASSERT_NO_THROW(build_step(mesh, sizes, {}, micro))
+              << l.tp << l.ep << l.edp << static_cast<int>(family) << sizes.capacity;
+          ASSERT_NO_THROW(build_step(mesh, saving, {}, micro))
               << l.tp << l.ep << l.edp << static_cast<int>(family) << sizes.capacity;
         }
       }
@@ -120,6 +125,33 @@ TEST(TrainingStep, enters_and_synchronises_weights_outside_the_chunks) {
         for (ValueId v : step.schedule.steps[i].out)
           for (const auto& [name, gradient] : step.gradients) EXPECT_NE(v, gradient) << name;
     }
+}
+
+int moves_of_parameters(const TrainingStep& step, Collective kind) {
+  const Schedule& s = step.schedule;
+  return static_cast<int>(std::ranges::count_if(s.steps, [&](const Step& st) {
+    const auto of = s.cotangent_of.find(st.out[0]);
+    const Leaf *from = s.leaf(st.in[0]), *to = of == s.cotangent_of.end() ? nullptr : s.leaf(of->second);
+    const bool parameter = (from && from->kind == LeafKind::parameter) || (to && to->kind == LeafKind::parameter);
+    return as<Move>(st.op) && parameter && collective(std::get<Move>(st.op).legs) == kind;
+  }));
+}
+
+TEST(TrainingStep, gathers_shares_once_a_step_or_in_each_pass_of_each_layer) {
+  const Mesh mesh({.ranks = 8, .tp = 2, .esp = 2, .ep = 2});
+  for (int micro : {1, 2}) {
+    ModelSizes sizes = tiny(Family::ted);
+    sizes.zero = Zero::states;
+    const TrainingStep once = build_step(mesh, sizes, {}, micro);
+    EXPECT_EQ(moves_of_parameters(once, Collective::all_gather), 2) << "over dp and over edp";
+    EXPECT_EQ(moves_of_parameters(once, Collective::reduce_scatter), 2);
+    EXPECT_EQ(moves_of_parameters(once, Collective::all_reduce), 0);
+    sizes.zero = Zero::parameters;
+    const TrainingStep always = build_step(mesh, sizes, {}, micro);
+    EXPECT_EQ(moves_of_parameters(always, Collective::all_gather), 2 + 2 * (2 + 2))
+        << "embedding and head, and two messages in each pass of both layers";
+    EXPECT_EQ(moves_of_parameters(always, Collective::reduce_scatter), 2 + 2 * 2);
+  }
 }
 
 TEST(TrainingStep, prints_and_parses_to_itself) {

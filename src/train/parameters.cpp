@@ -45,8 +45,6 @@ void fill_normal(const at::Tensor& part, const Box& box, const std::vector<int64
   });
 }
 
-}  // namespace
-
 // This rank's share of what it holds with the parameter's own dims, where the leaf packs them.
 at::Tensor share_of(const at::Tensor& part, const Stored& stored, const StepTypes& where) {
   if (stored.leaf.dims == stored.dims) return part;
