@@ -114,8 +114,9 @@ void box(Page& page, const Run& run, double y) {
   const double from = page.x(run.start), width = page.x(run.end) - from;
   const auto kind = static_cast<StepKind>(std::ranges::max_element(run.by_kind) - run.by_kind);
   page.out += fmt::format(
-      "<rect class=\"box\" x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" height=\"{:.0f}\" fill=\"{}\"><title>{}</title></rect>\n", from,
-      y, std::max(width - (width > 3 ? .6 : 0), 1.), kRow, colour(kind), escaped(hover(page.drawing, run)));
+      "<rect class=\"box\" x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" height=\"{:.0f}\" "
+      "fill=\"{}\"><title>{}</title></rect>\n",
+      from, y, std::max(width - (width > 3 ? .6 : 0), 1.), kRow, colour(kind), escaped(hover(page.drawing, run)));
   if (run.steps > 1) return;
   const std::string& title = page.drawing.notes[run.first->step].title;
   if (width > 5.8 * static_cast<double>(title.size()) + 6) text(page, "in mid", from + width / 2, y + 15, title);

@@ -59,9 +59,10 @@ Tensors whole_parameters(const ModelSizes& sizes) {
   const Mesh one;
   const MoeLayer layer = build_moe_layer(one, sizes);
   Tensors all;
-  for (const Parameter& p : layer.parameters)
-    all[p.name] =
-        initial_part(p, layer.schedule.leaf(layer.schedule.find(p.name))->type, 1, {one, 0, {}, {}, at::kFloat});
+  for (const Parameter& p : layer.parameters) {
+    const Stored stored{p.dims, layer.schedule.leaf(layer.schedule.find(p.name))->type};
+    all[p.name] = initial_part(p, stored, 1, {one, 0, {}, {}, at::kFloat});
+  }
   return all;
 }
 
