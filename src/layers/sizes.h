@@ -46,7 +46,7 @@ struct ModelSizes {
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;  // in every layer
   KeepMoves keep_moves = KeepMoves::all;
-  int64_t chunks = 1;  // of the rows: exchange | experts | exchange one after another
+  int64_t chunks = 1;           // of the rows: exchange | experts | exchange one after another
   int64_t chunks_backward = 0;  // messages of the backward pass; 0: as chunks. One of the two divides the other.
 
   int64_t tokens() const { return sequences * positions; }

@@ -47,7 +47,6 @@ void compute(const Call& c, const Pick& op) { compute(c, Scale{op.scale}); }
 void compute(const Call& c, const Unflatten&) { copy(c.x(0), c.y()); }
 void compute(const Call& c, const Flatten&) { copy(c.x(0), c.y()); }
 
-
 void compute(const Call& c, const Pack&) { std::copy(c.x(0).data.begin(), c.x(0).data.end(), c.y().data.begin()); }
 void compute(const Call& c, const Unpack&) { std::copy_n(c.x(0).data.begin(), c.y().size(), c.y().data.begin()); }
 
