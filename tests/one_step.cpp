@@ -147,7 +147,7 @@ StepOutcome together(const StepCase& c, const TrainingStep& step, const Types& t
 
 StepOutcome run_steps(const StepCase& c) {
   const Mesh mesh(c.mesh);
-  const TrainingStep step = build_step(mesh, c.sizes, c.optimizer, static_cast<int>(c.micro.size()));
+  const TrainingStep step = build_step(mesh, c.sizes, c.optimizer, {static_cast<int>(c.micro.size())});
   Keep keep;
   for (const auto& [name, v] : step.gradients) keep.values.push_back(v);
   const ValueId up = step.schedule.find(fmt::format("l{}.expert_up", c.sizes.layers - 1));

@@ -20,7 +20,7 @@ PRODUCT, EXCHANGE = (0x3B, 0x76, 0xD6), (0x2A, 0x9D, 0x6F)  # the colours of a m
 MESSAGES = [EXCHANGE, (0xD6, 0x4F, 0x4F), (0xE3, 0x9A, 0x2D), (0xC9, 0x77, 0x2B)]
 
 # A step of 17 layers; every second has experts.
-BIG = ["configs/shakespeare.toml", "model.num_hidden_layers=17", "train.batch_size=32"]
+BIG = ["configs/shakespeare.toml", "schedule.lanes=true", "model.num_hidden_layers=17", "train.batch_size=32"]
 
 # Runs after the page's own script: points at the widest product of rank 0, reads what the page then shows, zooms in.
 PROBE = """

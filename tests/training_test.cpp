@@ -55,6 +55,20 @@ TEST(Run, writes_metrics_curve_config_and_the_last_two_checkpoints) {
   EXPECT_EQ(Checkpoint(report.checkpoint).step(), 5);
 }
 
+TEST(Run, gives_its_last_step_over_time_where_asked_to) {
+  const ScratchFolder folder;
+  const Config config = small_run(folder / "run", {"train.steps=2", "mesh.ep=2", "schedule.lanes=true"});
+  int told = 0;
+  const RunObserver observer{.timeline = [&](const Schedule& schedule, const Timeline& timeline) {
+    ++told;
+    EXPECT_EQ(timeline.spans.size(), 2 * issue_order(schedule).size());
+    EXPECT_GT(timeline.makespan, 0);
+  }};
+  const std::atomic<bool> stop = false;
+  train(config, random_corpus(), observer, stop);
+  EXPECT_EQ(told, 1);
+}
+
 TEST(Run, that_is_done_does_nothing_more) {
   const ScratchFolder folder;
   const Config config = small_run(folder / "run", {"train.steps=2"});

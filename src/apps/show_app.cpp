@@ -1,30 +1,46 @@
 // `plait show CONFIG`: the training step as a typed schedule, one step a line; or drawn over the time that it is
-// predicted to take, on the default machine.
+// predicted to take on the default machine, or took here.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "apps/apps.h"
 #include "apps/command_line.h"
 #include "base/config.h"
+#include "base/errors.h"
 #include "base/units.h"
 #include "plan/timeline.h"
 #include "schedule/text.h"
 #include "train/durable_file.h"
+#include "train/measure.h"
 #include "train/trainer.h"
 
 namespace plait {
 namespace {
 
-constexpr int kMostRanks = 4;  // that are drawn; more are one, which stands for all
+constexpr int kMostRanks = 4;  // of which a prediction is drawn; more are one, which stands for all
 
-Drawing predicted_drawing(const std::string& config, const Schedule& schedule) {
-  const Machine machine = default_machine();
-  const Types types = check(schedule);
-  const std::vector<StepCost> costs = step_costs(schedule, types, machine);
+std::string title(const std::string& config, const Schedule& schedule, const std::string& how) {
   const int ranks = schedule.mesh.ranks();
-  return {.title = fmt::format("{} on {} rank{}, predicted on {}", config, ranks, ranks == 1 ? "" : "s", machine.name),
-          .timeline = simulate(schedule, predicted(schedule, costs, ranks <= kMostRanks ? ranks : 1)),
-          .notes = step_notes(schedule, types, costs),
-          .lanes = lane_names(machine)};
+  return fmt::format("{} on {} rank{}, {}", config, ranks, ranks == 1 ? "" : "s", how);
+}
+
+Drawing predicted_drawing(const Config& config, const std::string& name) {
+  const Schedule schedule = build_step(run_shape(config)).schedule;
+  const Machine machine = default_machine(static_cast<int>(config.mesh.node));
+  const int ranks = schedule.mesh.ranks();
+  Timing timing = predicted(schedule, step_costs(schedule, check(schedule), machine), ranks <= kMostRanks ? ranks : 1);
+  if (!config.schedule.lanes) std::ranges::fill(timing.lanes, kComputeLane);
+  return drawing(schedule, machine, title(name, schedule, "predicted on " + machine.name), simulate(schedule, timing));
+}
+
+Drawing measured_drawing(const Config& config, const std::string& name) {
+  const RecordedSteps recorded = record_steps(config);
+  const double replay = simulate(recorded.schedule, measured(recorded.schedule, recorded.fastest())).makespan;
+  fmt::print("the fastest of {} steps; its spans played again in their order take {:.1f}% of its time\n",
+             recorded.steps.size(), 100 * replay / recorded.fastest().makespan);
+  return drawing(recorded.schedule, default_machine(static_cast<int>(config.mesh.node)),
+                 title(name, recorded.schedule, "measured"), recorded.fastest());
 }
 
 void save(const std::string& path, const std::string& text) {
@@ -39,23 +55,26 @@ void save(const std::string& path, const std::string& text) {
 int show_app(Arguments arguments) {
   std::string path, svg, html, trace;
   std::vector<std::string> overrides;
-  CommandLine line("show", "Prints the training step of a config as a typed schedule, or draws it over predicted time");
+  bool measure = false;
+  CommandLine line("show", "Prints the training step of a config as a typed schedule, or draws it over time");
   line.config(path, overrides)
       .option("--svg", svg, "a picture of the predicted step")
       .option("--html", html, "the same as a page to zoom into")
-      .option("--trace", trace, "the same for Perfetto or chrome://tracing");
+      .option("--trace", trace, "the same for Perfetto or chrome://tracing")
+      .flag("--measure", measure, "draw a step that ran here on random tokens instead of a predicted one");
   if (!line.parse(arguments)) return 0;
-  const Schedule schedule = build_step(run_shape(ready_config(path, overrides))).schedule;
-  if (svg.empty() && html.empty() && trace.empty()) {
-    fmt::print("{}", print(schedule));
+  const Config config = ready_config(path, overrides);
+  const bool draws = !svg.empty() || !html.empty() || !trace.empty();
+  if (!draws && measure) input_error("--measure says what to draw: it needs --svg, --html or --trace FILE");
+  if (!draws) {
+    fmt::print("{}", print(build_step(run_shape(config)).schedule));
     return 0;
   }
-  const Drawing drawing = predicted_drawing(path, schedule);
+  const Drawing drawing = measure ? measured_drawing(config, path) : predicted_drawing(config, path);
   if (!svg.empty()) save(svg, timeline_svg(drawing));
   if (!html.empty()) save(html, timeline_html(drawing));
   if (!trace.empty()) save(trace, chrome_trace(drawing));
-  fmt::print("{} steps, {} predicted on {}\n", issue_order(schedule).size(), human_seconds(drawing.timeline.makespan),
-             default_machine().name);
+  fmt::print("{}: {}\n", drawing.title, human_seconds(drawing.timeline.makespan));
   return 0;
 }
 

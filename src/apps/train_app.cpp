@@ -9,6 +9,8 @@
 #include "base/config.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "plan/timeline.h"
+#include "train/durable_file.h"
 #include "train/generate.h"
 #include "train/loop.h"
 
@@ -55,14 +57,23 @@ void print_model(const Config& config) {
              shape.mesh.extent(Axis::edp), config.mesh.threads, config.mesh.threads == 1 ? "" : "s");
 }
 
-RunObserver observer(const Config& config) {
-  return {.resumed = [&](int64_t step) { fmt::print("resumed {} at step {}\n", config.log.dir, step); },
-          .step =
-              [&](const StepReport& r) {
-                if (r.step % config.log.every == 0 || r.step == r.steps || r.val_loss) fmt::print("{}\n", step_line(r));
-                std::fflush(stdout);
-              },
-          .saved = [](const std::string& folder) { fmt::print("saved {}\n", folder); }};
+RunObserver observer(const Config& config, const std::string& trace) {
+  RunObserver all{.resumed = [&](int64_t step) { fmt::print("resumed {} at step {}\n", config.log.dir, step); },
+                  .step =
+                      [&](const StepReport& r) {
+                        if (r.step % config.log.every == 0 || r.step == r.steps || r.val_loss)
+                          fmt::print("{}\n", step_line(r));
+                        std::fflush(stdout);
+                      },
+                  .saved = [](const std::string& folder) { fmt::print("saved {}\n", folder); }};
+  if (trace.empty()) return all;
+  all.timeline = [&](const Schedule& schedule, const Timeline& timeline) {
+    DurableFile file(trace);
+    file.write(chrome_trace(drawing(schedule, default_machine(), config.log.dir + ", the last step", timeline)));
+    file.commit();
+    fmt::print("{}\n", trace);
+  };
+  return all;
 }
 
 void print_sample(const RunReport& report) {
@@ -73,10 +84,10 @@ void print_sample(const RunReport& report) {
 }  // namespace
 
 int train_app(Arguments arguments) {
-  std::string path;
+  std::string path, trace;
   std::vector<std::string> overrides;
   CommandLine line("train", "Trains a model; resumes from log.dir where a checkpoint lies there");
-  line.config(path, overrides);
+  line.config(path, overrides).option("--trace", trace, "the last step of all ranks for Perfetto or chrome://tracing");
   if (!line.parse(arguments)) return 0;
   const Config config = ready_config(path, overrides);
   const data::Corpus corpus = data::load_corpus(corpus_source(config));
@@ -86,7 +97,7 @@ int train_app(Arguments arguments) {
   print_model(config);
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
-  const RunReport report = train(config, corpus, observer(config), stop_requested);
+  const RunReport report = train(config, corpus, observer(config, trace), stop_requested);
   if (report.last_step == report.first_step) {
     fmt::print("{} has {} steps already: raise train.steps or choose another log.dir\n", config.log.dir,
                report.last_step);

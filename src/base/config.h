@@ -67,6 +67,8 @@ struct ScheduleConfig {
   int64_t chunks = 1;
   int64_t chunks_backward = 0;  // 0: chunks
   bool lanes = false;
+  std::string order = "written";
+  double bucket = 0;  // MiB; 0: all gradients in one message
   bool operator==(const ScheduleConfig&) const = default;
 };
 

@@ -119,7 +119,17 @@ void add_running(std::vector<Key>& keys, Config& c) {
                 kCountOrZero,
                 "the same in the backward pass; 0: as schedule.chunks",
                 {}},
-               {"schedule.lanes", &c.schedule.lanes, kAny, "messages travel while the rank computes", {}}});
+               {"schedule.lanes", &c.schedule.lanes, kAny, "messages travel while the rank computes", {}},
+               {"schedule.order",
+                &c.schedule.order,
+                kAny,
+                "of the steps: as written, or such that computing hides messages",
+                {"written", "overlap"}},
+               {"schedule.bucket",
+                &c.schedule.bucket,
+                kNotNegative,
+                "MiB of gradients that are summed in one message; 0: all",
+                {}}});
 }
 
 void add_memory(std::vector<Key>& keys, MemoryConfig& c) {
@@ -318,6 +328,18 @@ std::string no_effect_on_gate(const MoeConfig& moe, std::string_view name) {
                      moe.gate);
 }
 
+std::string no_effect_on_time(const Config& c, std::string_view name) {
+  const MeshConfig mesh = mesh_to_be(c);
+  if (mesh.tp * mesh.dp == 1) return "one rank sends no messages";
+  const bool needs_lanes = name == "schedule.order" || name == "schedule.bucket";
+  if (needs_lanes && !c.schedule.lanes) return "messages travel in the rank's own thread (schedule.lanes = false)";
+  if (name != "schedule.bucket") return "";
+  if (c.schedule.order == "written") return "gradients are summed last of all (schedule.order = \"written\")";
+  if (c.train.micro_batch_size > 0 && c.train.micro_batch_size * mesh.dp < c.train.batch_size)
+    return "gradients are summed once a step, after all micro-batches (train.micro_batch_size)";
+  return "";
+}
+
 }  // namespace
 
 std::string no_effect(const Config& c, std::string_view name) {
@@ -337,8 +359,12 @@ std::string no_effect(const Config& c, std::string_view name) {
     return fmt::format("{} has no gather that could be fused (schedule.moe)", c.schedule.moe);
   if (name == "model.intermediate_size" && experts && c.moe.every == 1 && c.moe.moe_intermediate_size > 0)
     return "every layer has experts, whose width is moe.moe_intermediate_size";
-  if (is_any("mesh.node", "schedule.lanes") && ranks_to_be(c) == 1) return "one rank sends no messages";
-  if (name == "memory.zero" && ranks_to_be(c) == 1) return "one rank has nobody to share with";
+  if (is_any("mesh.node", "schedule.lanes", "schedule.order", "schedule.bucket"))
+    if (const std::string why = no_effect_on_time(c, name); !why.empty()) return why;
+  if (name == "memory.zero") {
+    const MeshConfig mesh = mesh_to_be(c);
+    if (mesh.tp * mesh.dp == 1) return "one rank has nobody to share with";
+  }
   if (name == "memory.keep_moves" && c.memory.recompute == "none")
     return "nothing is made again (memory.recompute = \"none\")";
   if (is_any("optim.betas", "optim.eps") && c.optim.name == "sgd") return "sgd keeps no moments (optim.name = \"sgd\")";

@@ -39,8 +39,8 @@ std::string value_text(const Key& key);     // the value in TOML
 // Whether the value stands in the key's range and among its words.
 bool in_range(const Key& key);
 
-// num_ranks once the config is resolved.
-int64_t ranks_to_be(Config config);
+// The mesh of the resolved config.
+MeshConfig mesh_to_be(Config config);
 
 // Why a key changes nothing in this configuration; empty if it does.
 std::string no_effect(const Config& config, std::string_view name);

@@ -31,6 +31,7 @@ void fill(int64_t& field, int64_t value) {
 void fill_mesh(Config& c) {
   fill(c.mesh.esp, num_expert_layers(c) > 0 ? c.mesh.tp : 1);
   fill(c.mesh.dp, c.mesh.ep * c.mesh.esp / c.mesh.tp);
+  fill(c.mesh.node, num_ranks(c));
 }
 
 void check_ranges(Config config) {
@@ -170,9 +171,9 @@ void check_experts(const Config& c) {
 
 }  // namespace
 
-int64_t ranks_to_be(Config c) {
+MeshConfig mesh_to_be(Config c) {
   fill_mesh(c);
-  return num_ranks(c);
+  return c.mesh;
 }
 
 Config resolve(Config c) {
@@ -180,7 +181,6 @@ Config resolve(Config c) {
   fill(c.model.num_key_value_heads, c.model.num_attention_heads);
   fill(c.moe.moe_intermediate_size, c.model.intermediate_size);
   fill_mesh(c);
-  fill(c.mesh.node, num_ranks(c));
   fill(c.schedule.chunks_backward, c.schedule.chunks);
   fill(c.train.micro_batch_size, c.train.batch_size / c.mesh.dp);
   fill(c.mesh.threads, std::thread::hardware_concurrency() / num_ranks(c));

@@ -118,28 +118,35 @@ TEST(Config, a_key_without_effect_is_refused) {
   EXPECT_EQ(refused("[moe]\nevery = 0\nz_coef = 0.1"),
             "run.toml:3: moe.z_coef has no effect here: no layer has experts (moe.every = 0, moe.num_experts = 8, "
             "model.num_hidden_layers = 4); leave it out");
-  for (const Overrides& useless : {Overrides{"moe.num_experts=0", "moe.gate=switch"},
-                                   {"moe.every=0", "moe.num_experts=4"},
-                                   {"moe.every=9", "mesh.ep=2"},
-                                   {"moe.min_capacity=1"},
-                                   {"moe.drop=position"},
-                                   {"moe.group=8"},
-                                   {"moe.gate=switch", "moe.normalize=none"},
-                                   {"moe.gate=gshard", "moe.order=topk_first"},
-                                   {"moe.gate=gshard", "moe.capacity=1", "moe.drop=probs"},
-                                   {"moe.gate=hash", "moe.z_coef=0.1"},
-                                   {"moe.gate=sigmoid", "moe.aux_coef=0.1"},
-                                   {"moe.gate=softmax", "moe.bias_rate=0.1"},
-                                   {"moe.gate=softmax", "moe.sample=gumbel"},
-                                   {"model.intermediate_size=8", "moe.moe_intermediate_size=16"},
-                                   {"optim.name=sgd", "optim.eps=1e-6"},
-                                   {"optim.name=sgd", "optim.betas=[0.1, 0.2]"},
-                                   {"mesh.node=1"},
-                                   {"schedule.lanes=true"},
-                                   {"train.eval_every=0", "train.eval_batches=2"}}) {
+  for (const Overrides& useless :
+       {Overrides{"moe.num_experts=0", "moe.gate=switch"},
+        {"moe.every=0", "moe.num_experts=4"},
+        {"moe.every=9", "mesh.ep=2"},
+        {"moe.min_capacity=1"},
+        {"moe.drop=position"},
+        {"moe.group=8"},
+        {"moe.gate=switch", "moe.normalize=none"},
+        {"moe.gate=gshard", "moe.order=topk_first"},
+        {"moe.gate=gshard", "moe.capacity=1", "moe.drop=probs"},
+        {"moe.gate=hash", "moe.z_coef=0.1"},
+        {"moe.gate=sigmoid", "moe.aux_coef=0.1"},
+        {"moe.gate=softmax", "moe.bias_rate=0.1"},
+        {"moe.gate=softmax", "moe.sample=gumbel"},
+        {"model.intermediate_size=8", "moe.moe_intermediate_size=16"},
+        {"optim.name=sgd", "optim.eps=1e-6"},
+        {"optim.name=sgd", "optim.betas=[0.1, 0.2]"},
+        {"mesh.node=1"},
+        {"schedule.lanes=true"},
+        {"mesh.ep=2", "schedule.order=overlap"},
+        {"mesh.ep=2", "schedule.lanes=true", "schedule.bucket=1"},
+        {"mesh.ep=2", "schedule.lanes=true", "schedule.order=overlap", "schedule.bucket=1", "train.micro_batch_size=2"},
+        {"train.eval_every=0", "train.eval_batches=2"}}) {
     EXPECT_NE(refused("", useless).find("has no effect here"), std::string::npos) << useless[1 % useless.size()];
   }
   EXPECT_EQ(refused("", {"moe.capacity=1", "moe.drop=position", "moe.group=8", "moe.min_capacity=1"}), "");
+  EXPECT_EQ(refused("", {"mesh.ep=2", "schedule.lanes=true", "schedule.order=overlap", "schedule.bucket=0.5",
+                         "train.micro_batch_size=8"}),
+            "");
   EXPECT_EQ(refused("", {"model.intermediate_size=8"}), "");  // the experts' width follows it
   EXPECT_EQ(refused("[moe]\nnum_experts = 4", {"moe.every=0"}), "");
 }
@@ -172,7 +179,7 @@ TEST(Config, what_is_saved_reads_back_equal) {
 
 TEST(Config, the_list_of_keys_is_complete_and_readable) {
   const auto keys = config_keys();
-  EXPECT_EQ(keys.size(), 11u + 20 + 6 + 5 + 3 + 8 + 9 + 2 + 3);
+  EXPECT_EQ(keys.size(), 11u + 20 + 6 + 7 + 3 + 8 + 9 + 2 + 3);
   for (const KeyInfo& key : keys) {
     EXPECT_FALSE(key.meaning.empty()) << key.name;
     EXPECT_EQ(refused("[" + key.name.substr(0, key.name.find('.')) + "]\n" + key.name.substr(key.name.find('.') + 1) +
@@ -188,7 +195,7 @@ TEST(Config, the_list_of_keys_is_complete_and_readable) {
 TEST(Config, legal_layouts_pass) {
   for (const Overrides& legal : {Overrides{},
                                  {"mesh.tp=4"},
-                                 {"mesh.ep=4", "mesh.node=2", "schedule.lanes=true"},
+                                 {"mesh.ep=4", "mesh.node=2", "schedule.lanes=true", "schedule.order=overlap"},
                                  {"mesh.ep=8"},
                                  {"mesh.tp=2", "mesh.ep=2", "mesh.dp=4"},
                                  {"mesh.tp=4", "mesh.esp=2", "mesh.ep=2"},

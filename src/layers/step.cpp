@@ -103,7 +103,7 @@ Optimizer optimizer(const Config& c) {
           .clip = c.optim.clip};
 }
 
-TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimizer& optimizer, int num_micro_batches) {
+TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimizer& optimizer, Sections sections) {
   const Model model = build_model(mesh, sizes);
   Differentiated d = differentiate(model.schedule, model.loss);
   d = pipelined(std::move(d), sizes);
@@ -114,7 +114,7 @@ TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimiz
                                       .blocks = layer_blocks(d.schedule, d.num_forward, sizes.layers)});
   const int last = close_section(d.schedule, d.num_forward, model.num_prologue);
 
-  Builder b(std::move(d.schedule));
+  Builder b(sections.bucket > 0 ? split_messages(d.schedule, sections.bucket, last) : std::move(d.schedule));
   b.scope("update.");
   std::vector<ValueId> gradients;
   for (const Parameter& p : step.parameters) {
@@ -127,7 +127,7 @@ TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimiz
   b.schedule().outputs.push_back(clip[0]);
 
   // Outputs keep their order through the rewrites, not their ids: a repeated section's leave as sums.
-  const Schedule repeated = repeat_section(b.take(), {model.num_prologue, last, num_micro_batches});
+  const Schedule repeated = repeat_section(b.take(), {model.num_prologue, last, sections.micro_batches});
   const std::vector<ValueId>& outputs = repeated.outputs;
   auto next = outputs.begin();
   step.nll = *next++;

@@ -22,7 +22,12 @@ struct TrainingStep {
   std::map<std::string, ValueId> gradients;  // parameter name -> its synchronised gradient, before clipping
 };
 
-TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimizer& optimizer, int num_micro_batches);
+// A step in sections: how many micro-batches, and how many elements of gradients are summed in one message (0: all).
+struct Sections {
+  int micro_batches = 1;
+  int64_t bucket = 0;
+};
+TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimizer& optimizer, Sections sections = {});
 
 // Forward only, of a model's outputs, without draws; lowered.
 struct Evaluation {

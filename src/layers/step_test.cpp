@@ -50,9 +50,9 @@ TEST(TrainingStep, types_at_every_layout_family_and_routing) {
           saving.zero = micro == 1 ? Zero::states : Zero::parameters;
           saving.recompute = micro == 1 ? Recompute::selective : Recompute::full;
           const Mesh mesh({.ranks = l.tp * l.ep * l.edp, .tp = l.tp, .esp = l.tp, .ep = l.ep});
-          ASSERT_NO_THROW(build_step(mesh, sizes, {}, micro))
+          ASSERT_NO_THROW(build_step(mesh, sizes, {}, {micro}))
               << l.tp << l.ep << l.edp << static_cast<int>(family) << sizes.capacity;
-          ASSERT_NO_THROW(build_step(mesh, saving, {}, micro))
+          ASSERT_NO_THROW(build_step(mesh, saving, {}, {micro}))
               << l.tp << l.ep << l.edp << static_cast<int>(family) << sizes.capacity;
         }
       }
@@ -61,7 +61,7 @@ TEST(TrainingStep, types_at_every_layout_family_and_routing) {
 }
 
 TEST(TrainingStep, synchronises_each_kind_of_gradient_in_one_message) {
-  const TrainingStep step = build_step(Mesh({.ranks = 8, .tp = 2, .esp = 2, .ep = 2}), tiny(Family::ted), {}, 1);
+  const TrainingStep step = build_step(Mesh({.ranks = 8, .tp = 2, .esp = 2, .ep = 2}), tiny(Family::ted), {});
   const Schedule& s = step.schedule;
   int messages = 0;
   size_t gradients = 0;
@@ -103,7 +103,8 @@ TEST(TrainingStep, sends_rows_in_so_many_messages_forward_and_so_many_backward) 
       sizes.chunks = forward;
       sizes.chunks_backward = backward;
       const int each = 4 * static_cast<int>(sizes.layers);  // exchange, gather; scatter, exchange
-      EXPECT_EQ(row_messages(build_step(mesh, sizes, {}, 2).schedule), (RowMessages{each * forward, each * backward}));
+      EXPECT_EQ(row_messages(build_step(mesh, sizes, {}, {2}).schedule),
+                (RowMessages{each * forward, each * backward}));
     }
 }
 
@@ -113,7 +114,7 @@ TEST(TrainingStep, enters_and_synchronises_weights_outside_the_chunks) {
       ModelSizes sizes = tiny(family);
       sizes.chunks = 2;
       sizes.chunks_backward = backward;
-      const TrainingStep step = build_step(Mesh({.ranks = 8, .tp = 2, .esp = 2, .ep = 2}), sizes, {}, 2);
+      const TrainingStep step = build_step(Mesh({.ranks = 8, .tp = 2, .esp = 2, .ep = 2}), sizes, {}, {2});
       std::map<ValueId, int> entered;
       for (const Step& s : step.schedule.steps)
         for (ValueId v : s.in)
@@ -142,12 +143,12 @@ TEST(TrainingStep, gathers_shares_once_a_step_or_in_each_pass_of_each_layer) {
   for (int micro : {1, 2}) {
     ModelSizes sizes = tiny(Family::ted);
     sizes.zero = Zero::states;
-    const TrainingStep once = build_step(mesh, sizes, {}, micro);
+    const TrainingStep once = build_step(mesh, sizes, {}, {micro});
     EXPECT_EQ(moves_of_parameters(once, Collective::all_gather), 2) << "over dp and over edp";
     EXPECT_EQ(moves_of_parameters(once, Collective::reduce_scatter), 2);
     EXPECT_EQ(moves_of_parameters(once, Collective::all_reduce), 0);
     sizes.zero = Zero::parameters;
-    const TrainingStep always = build_step(mesh, sizes, {}, micro);
+    const TrainingStep always = build_step(mesh, sizes, {}, {micro});
     EXPECT_EQ(moves_of_parameters(always, Collective::all_gather), 2 + 2 * (2 + 2))
         << "embedding and head, and two messages in each pass of both layers";
     EXPECT_EQ(moves_of_parameters(always, Collective::reduce_scatter), 2 + 2 * 2);
@@ -155,7 +156,7 @@ TEST(TrainingStep, gathers_shares_once_a_step_or_in_each_pass_of_each_layer) {
 }
 
 TEST(TrainingStep, prints_and_parses_to_itself) {
-  const TrainingStep step = build_step(Mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2}), tiny(Family::sharded), {}, 2);
+  const TrainingStep step = build_step(Mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2}), tiny(Family::sharded), {}, {2});
   const std::string text = print(step.schedule);
   EXPECT_EQ(print(parse_schedule(text)), text);
 }

@@ -107,7 +107,7 @@ TEST(Cost, of_a_training_step_puts_every_message_and_nothing_else_on_a_wire) {
   ModelSizes sizes{
       .sequences = 8, .positions = 8, .vocab = 32, .width = 16, .layers = 2, .heads = 4, .kv_heads = 4, .ffn = 32};
   sizes.experts = 4, sizes.top_k = 2, sizes.expert_ffn = 32, sizes.moe_every = 1;
-  const Schedule s = build_step(eight(), sizes, {}, 1).schedule;
+  const Schedule s = build_step(eight(), sizes, {}).schedule;
   const std::vector<StepCost> costs = step_costs(s, check(s), simple());
   int moves = 0;
   for (size_t i = 0; i < s.steps.size(); ++i) {

@@ -22,12 +22,12 @@ bool inside_blocks(const Mesh& mesh, Atom atom, int block) {
 
 }  // namespace
 
-Machine default_machine() {
+Machine default_machine(int ranks_per_node) {
   return {.name = "a laptop",
           .flops = 40e9,
           .memory_bytes = 8e9,
           .start = 1e-6,
-          .levels = {level("node", 8, {.alpha = 5e-6, .beta = 1 / 4e9}),
+          .levels = {level("node", ranks_per_node, {.alpha = 5e-6, .beta = 1 / 4e9}),
                      level("network", 1 << 30, {.alpha = 50e-6, .beta = 1 / 1e9})}};
 }
 

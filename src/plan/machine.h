@@ -33,9 +33,9 @@ struct Machine {
   std::vector<Level> levels;  // from the inside out; REQUIRES at least one
 };
 
-// A laptop whose ranks are threads: one node of 8 ranks, and slow cables between several of them. Round numbers, for
-// pictures and comparisons.
-Machine default_machine();
+// A laptop whose ranks are threads, and slow cables between several of them. Round numbers, for pictures, orders and
+// comparisons.
+Machine default_machine(int ranks_per_node = 8);
 
 // The level that a message between ranks which differ in this atom crosses: the innermost whose blocks hold every such
 // group.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
+#include "schedule/lanes.h"
 #include "schedule/wire_bytes.h"
 
 namespace plait {
@@ -14,21 +15,40 @@ std::vector<int> company(const Schedule& schedule, const Step& step, int rank) {
   return move ? schedule.mesh.group(rank, wire_atoms(move->legs)) : std::vector<int>{rank};
 }
 
-struct Clock {
-  std::vector<double> ready;  // by value: when it is written
-  std::vector<double> free;   // by lane: when its last step ends
+// When a step may start, rank by rank, as the steps before it end.
+class Clock {
+ public:
+  Clock(const Schedule& schedule, const std::vector<int>& lanes)
+      : lanes_(lanes), ended_(schedule.steps.size(), 0), repeat_(schedule.repeat.value_or(Repeat{0, 0, 0})) {
+    std::vector<Lane> named;
+    for (int lane : lanes) named.push_back(static_cast<Lane>(lane));
+    waits_ = lane_rules(schedule, named).waits;
+    free_.assign(lanes.empty() ? 1 : 1 + *std::ranges::max_element(lanes), 0);
+  }
+
+  // Steps are begun in the issue order.
+  struct Start {
+    double lane, others;  // when the previous step of its lane has ended; when the rest has that it must follow
+  };
+  Start start(int step) {
+    if (step == repeat_.first || step == repeat_.last) section_ = *std::ranges::max_element(free_);
+    Start start{.lane = free_[lanes_[step]], .others = section_};
+    for (int before : waits_[step]) start.others = std::max(start.others, ended_[before]);
+    return start;
+  }
+
+  void finish(int step, double end) {
+    free_[lanes_[step]] = end;
+    ended_[step] = end;
+  }
+
+ private:
+  const std::vector<int>& lanes_;
+  std::vector<std::vector<int>> waits_;
+  std::vector<double> free_, ended_;  // by lane; by step, the last time it ran
+  Repeat repeat_;
+  double section_ = 0;  // when all that stands before this run of the section had ended
 };
-
-double start_of(const Clock& clock, const Step& step, int lane) {
-  double start = clock.free[lane];
-  for (ValueId v : step.in) start = std::max(start, clock.ready[v]);
-  return start;
-}
-
-void finish(Clock& clock, const Step& step, int lane, double end) {
-  clock.free[lane] = end;
-  for (ValueId v : step.out) clock.ready[v] = end;
-}
 
 }  // namespace
 
@@ -49,23 +69,24 @@ Timeline simulate(const Schedule& schedule, const Timing& timing) {
   expects(rows == 1 || rows == schedule.mesh.ranks(), "simulate: seconds for one rank or for all");
   expects(timing.lanes.size() == schedule.steps.size(), "simulate: a lane for each step");
   for (const auto& row : timing.seconds) expects(row.size() == order.size(), "simulate: seconds for each step issued");
-  const int lanes = timing.lanes.empty() ? 1 : 1 + *std::ranges::max_element(timing.lanes);
-  std::vector<Clock> clocks(
-      rows, {.ready = std::vector<double>(schedule.names.size(), 0), .free = std::vector<double>(lanes, 0)});
+  std::vector<Clock> clocks(rows, Clock(schedule, timing.lanes));
   Timeline timeline;
   std::vector<double> starts(rows);
   for (int place = 0; place < static_cast<int>(order.size()); ++place) {
     const Step& step = schedule.steps[order[place]];
     const int lane = timing.lanes[order[place]];
-    for (int r = 0; r < rows; ++r) starts[r] = start_of(clocks[r], step, lane);
+    for (int r = 0; r < rows; ++r) {
+      const Clock::Start start = clocks[r].start(order[place]);
+      starts[r] = std::max(start.lane, start.others);
+    }
     for (int r = 0; r < rows; ++r) {
       double last = starts[r];
       if (rows > 1)
         for (int q : company(schedule, step, r)) last = std::max(last, starts[q]);
       const double end = last + timing.seconds[r][place];
-      finish(clocks[r], step, lane, end);
+      clocks[r].finish(order[place], end);
       timeline.spans.push_back(
-          {.rank = r, .lane = lane, .step = order[place], .place = place, .start = starts[r], .end = end});
+          {.rank = r, .lane = lane, .step = order[place], .place = place, .start = starts[r], .met = last, .end = end});
       timeline.makespan = std::max(timeline.makespan, end);
     }
   }
@@ -81,19 +102,43 @@ Timing predicted(const Schedule& schedule, const std::vector<StepCost>& costs, i
   return timing;
 }
 
-Timing measured(const Schedule& schedule, const Timeline& timeline) {
-  const size_t places = issue_order(schedule).size();
-  const int ranks = schedule.mesh.ranks();
-  std::vector<std::vector<double>> starts(ranks, std::vector<double>(places, 0));
+void find_meetings(const Schedule& schedule, Timeline& timeline) {
+  std::vector<std::vector<double>> starts(schedule.mesh.ranks(), std::vector<double>(issue_order(schedule).size(), 0));
   for (const TimeSpan& span : timeline.spans) starts[span.rank][span.place] = span.start;
-  Timing timing{.lanes = std::vector<int>(schedule.steps.size(), kComputeLane),
-                .seconds = std::vector<std::vector<double>>(ranks, std::vector<double>(places, 0))};
-  for (const TimeSpan& span : timeline.spans) {
-    double last = 0;
-    for (int q : company(schedule, schedule.steps[span.step], span.rank)) last = std::max(last, starts[q][span.place]);
-    timing.seconds[span.rank][span.place] = span.end - last;
-    timing.lanes[span.step] = span.lane;
+  for (TimeSpan& span : timeline.spans) {
+    span.met = span.start;
+    for (int q : company(schedule, schedule.steps[span.step], span.rank))
+      span.met = std::max(span.met, starts[q][span.place]);
   }
+}
+
+Timing measured(const Schedule& schedule, const Timeline& timeline) {
+  const std::vector<int> order = issue_order(schedule);
+  const int ranks = schedule.mesh.ranks();
+  Timing timing{.lanes = std::vector<int>(schedule.steps.size(), kComputeLane),
+                .seconds = std::vector<std::vector<double>>(ranks, std::vector<double>(order.size(), 0))};
+  std::vector<std::vector<const TimeSpan*>> spans(ranks, std::vector<const TimeSpan*>(order.size(), nullptr));
+  for (const TimeSpan& span : timeline.spans) {
+    timing.lanes[span.step] = span.lane;
+    spans[span.rank][span.place] = &span;
+  }
+  // A step that only its own lane kept waiting began, for the rule, when the one before it ended.
+  std::vector<std::vector<double>> starts(ranks);
+  for (int r = 0; r < ranks; ++r) {
+    Clock clock(schedule, timing.lanes);
+    for (size_t place = 0; place < order.size(); ++place) {
+      expects(spans[r][place], "measured: a span for every step of every rank");
+      const Clock::Start start = clock.start(order[place]);
+      starts[r].push_back(start.lane >= start.others ? start.lane : spans[r][place]->start);
+      clock.finish(order[place], spans[r][place]->end);
+    }
+  }
+  for (int r = 0; r < ranks; ++r)
+    for (size_t place = 0; place < order.size(); ++place) {
+      double last = 0;
+      for (int q : company(schedule, schedule.steps[order[place]], r)) last = std::max(last, starts[q][place]);
+      timing.seconds[r][place] = spans[r][place]->end - last;
+    }
   return timing;
 }
 

@@ -1,6 +1,6 @@
-// The semantics of time: a step starts when the steps that wrote its inputs have ended and the previous step of its
-// lane has ended; a move ends its seconds after the last rank of its group has started it. With predicted seconds a
-// prediction; with measured ones the measured run.
+// The semantics of time: a step starts when the previous step of its lane and those it must follow on other lanes
+// (`lane_rules`) have ended, a repeat of a section when the one before has; a move ends its seconds after the last rank
+// of its group has started it. With predicted seconds a prediction; with measured ones the measured run.
 #pragma once
 #include "plan/cost.h"
 
@@ -11,9 +11,9 @@ std::vector<int> issue_order(const Schedule& schedule);
 
 struct TimeSpan {
   int rank = 0, lane = 0;
-  int step = 0;               // index in the list
-  int place = 0;              // in the issue order
-  double start = 0, end = 0;  // s
+  int step = 0;                        // index in the list
+  int place = 0;                       // in the issue order
+  double start = 0, met = 0, end = 0;  // s; met: when the last of its group had started too
   bool operator==(const TimeSpan&) const = default;
 };
 
@@ -34,7 +34,11 @@ Timeline simulate(const Schedule& schedule, const Timing& timing);
 // Predicted; `rows` 1, or one for each rank.
 Timing predicted(const Schedule& schedule, const std::vector<StepCost>& costs, int rows = 1);
 
-// What each step of a recorded timeline of all ranks took by itself, without waiting for its group.
+// What each step of a recorded timeline of all ranks took by itself: without waiting for its group, and with the time
+// since the previous step of its lane where it waited for nothing else.
 Timing measured(const Schedule& schedule, const Timeline& timeline);
+
+// Fills `met`.
+void find_meetings(const Schedule& schedule, Timeline& timeline);
 
 }  // namespace plait

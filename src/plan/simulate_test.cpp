@@ -44,7 +44,7 @@ TEST(Simulate, a_chain_takes_the_sum_of_its_steps) {
   h.op(h.gather(h.op(h.leaf("x"), 1), 2), 4);
   const Timeline t = h.run();
   EXPECT_DOUBLE_EQ(t.makespan, 7);
-  EXPECT_EQ(t.spans[2], (TimeSpan{.lane = kComputeLane, .step = 2, .place = 2, .start = 3, .end = 7}));
+  EXPECT_EQ(t.spans[2], (TimeSpan{.lane = kComputeLane, .step = 2, .place = 2, .start = 3, .met = 3, .end = 7}));
 }
 
 TEST(Simulate, what_does_not_need_a_move_runs_beside_it) {
@@ -79,6 +79,7 @@ TEST(Simulate, a_slow_rank_delays_its_own_group_only) {
   EXPECT_DOUBLE_EQ(end(2), 4);
   EXPECT_DOUBLE_EQ(end(3), 4);
   EXPECT_DOUBLE_EQ(t.spans[4].start, 1) << "the move of rank 0 starts before its neighbour comes";
+  EXPECT_DOUBLE_EQ(t.spans[4].met, 6);
   EXPECT_DOUBLE_EQ(t.makespan, 9);
 }
 
@@ -95,12 +96,26 @@ TEST(Simulate, a_repeated_section_is_issued_as_often_as_it_runs) {
   const ValueId sum = h.b.leaf(LeafKind::sum, "sum", {{"T", 8, stack_of(h.b.mesh().axis(Axis::tp))}});
   const ValueId x = h.op(h.leaf("x"), 1);
   h.b.add(Accumulate{}, {sum, x});
-  h.timing.lanes.push_back(2);  // a lane of its own, beside which the next repeat begins
+  h.timing.lanes.push_back(2);  // a lane of its own: the next repeat waits for it all the same
   h.b.schedule().repeat = Repeat{.first = 0, .last = 2, .times = 3};
   h.seconds = {1, 4, 1, 4, 1, 4};
   const Timeline t = h.run();
   EXPECT_EQ(issue_order(h.b.schedule()), (std::vector<int>{0, 1, 0, 1, 0, 1}));
-  EXPECT_DOUBLE_EQ(t.makespan, 13);
+  EXPECT_DOUBLE_EQ(t.makespan, 15);
+  EXPECT_DOUBLE_EQ(t.spans[2].start, 5);
+}
+
+TEST(Simulate, an_update_in_place_waits_for_who_reads_the_old_value) {
+  Hand h;
+  const Atoms tp = h.b.mesh().axis(Axis::tp);
+  const ValueId w = h.b.leaf(LeafKind::parameter, "w", {{"T", 8, stack_of(tp)}}),
+                g = h.b.leaf(LeafKind::data, "g", {{"T", 8, stack_of(tp)}}),
+                one = h.b.leaf(LeafKind::scalar, "one", std::vector<Dim>{});
+  h.gather(w, 5);
+  h.b.add(Sgd{}, {w, g, one, one});
+  h.timing.lanes.push_back(kComputeLane);
+  h.seconds.push_back(1);
+  EXPECT_DOUBLE_EQ(h.run().spans[1].start, 5);
 }
 
 TEST(Simulate, measured_seconds_give_back_the_spans_they_were_taken_from) {
@@ -119,6 +134,67 @@ TEST(Simulate, measured_seconds_give_back_the_spans_they_were_taken_from) {
   const Timing again = measured(h.b.schedule(), recorded);
   EXPECT_EQ(again.seconds, h.timing.seconds);
   EXPECT_EQ(simulate(h.b.schedule(), again).spans, recorded.spans);
+}
+
+// A run of lists made by hand with lanes, a repeated section, waits in place and unequal ranks.
+struct Recorded {
+  Hand h;
+  Timeline timeline;
+};
+
+Recorded recorded_run() {
+  Recorded r;
+  Hand& h = r.h;
+  const Atoms tp = h.b.mesh().axis(Axis::tp);
+  const std::vector<Dim> shape = {{"T", 8, stack_of(tp)}};
+  const ValueId w = h.b.leaf(LeafKind::parameter, "w", shape), sum = h.b.leaf(LeafKind::sum, "sum", shape),
+                one = h.b.leaf(LeafKind::scalar, "one", std::vector<Dim>{});
+  const ValueId x = h.op(h.leaf("x"), 1);
+  h.gather(w, 2);
+  const ValueId z = h.op(x, 1);
+  h.gather(z, 3);
+  const ValueId total = h.b.add(Accumulate{}, {sum, z});
+  h.timing.lanes.push_back(kComputeLane);
+  h.b.schedule().repeat = Repeat{.first = 1, .last = 5, .times = 3};
+  h.b.add(Sgd{}, {w, total, one, one});
+  h.timing.lanes.push_back(kComputeLane);
+  std::mt19937 random(11);
+  h.timing.seconds.assign(4, {});
+  for (auto& row : h.timing.seconds)
+    for (size_t i = 0; i < issue_order(h.b.schedule()).size(); ++i)
+      row.push_back(static_cast<double>(1 + random() % 64) / 8);
+  r.timeline = simulate(h.b.schedule(), h.timing);
+  return r;
+}
+
+TEST(Simulate, plays_a_run_with_waits_again_exactly) {
+  const Recorded r = recorded_run();
+  const Timing again = measured(r.h.b.schedule(), r.timeline);
+  EXPECT_EQ(again.seconds, r.h.timing.seconds);
+  EXPECT_EQ(simulate(r.h.b.schedule(), again).spans, r.timeline.spans);
+}
+
+TEST(Simulate, counts_the_time_between_steps_of_a_lane_to_the_later_one) {
+  Recorded r = recorded_run();
+  // The clock of every rank runs on for an eighth before each step.
+  for (TimeSpan& span : r.timeline.spans) {
+    const double late = (span.place + 1) / 8.0;
+    span.start += late, span.met += late, span.end += late;
+  }
+  r.timeline.makespan += static_cast<double>(issue_order(r.h.b.schedule()).size()) / 8;
+  const Timing again = measured(r.h.b.schedule(), r.timeline);
+  EXPECT_DOUBLE_EQ(again.seconds[0][0], r.h.timing.seconds[0][0] + 1 / 8.0);
+  const double replayed = simulate(r.h.b.schedule(), again).makespan;
+  EXPECT_LE(replayed, r.timeline.makespan);
+  EXPECT_GT(replayed, 0.9 * r.timeline.makespan);
+}
+
+TEST(FindMeetings, gives_a_message_the_latest_start_of_its_group) {
+  Recorded r = recorded_run();
+  Timeline bare = r.timeline;
+  for (TimeSpan& span : bare.spans) span.met = 0;
+  find_meetings(r.h.b.schedule(), bare);
+  EXPECT_EQ(bare.spans, r.timeline.spans);
 }
 
 }  // namespace

@@ -83,10 +83,9 @@ std::vector<StepNote> step_notes(const Schedule& schedule, const Types& types, c
   std::string part = "start";
   const std::vector<int> made = makers(schedule);
   const int updates_from = schedule.repeat ? schedule.repeat->last : static_cast<int>(schedule.steps.size());
-  bool updating = false;
   for (size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
-    updating |=
+    const bool updating =
         as<SumSquares>(step.op) || as<AdamW>(step.op) || as<Sgd>(step.op) || static_cast<int>(i) >= updates_from;
     const std::string own = part_of_name(schedule.names[step.out[0]]);
     if (updating)
@@ -107,6 +106,14 @@ std::vector<std::string> lane_names(const Machine& machine) {
   std::vector<std::string> lanes = {"compute"};
   for (const Level& level : machine.levels) lanes.push_back(level.name);
   return lanes;
+}
+
+Drawing drawing(const Schedule& schedule, const Machine& machine, std::string title, Timeline timeline) {
+  const Types types = check(schedule);
+  return {.title = std::move(title),
+          .timeline = std::move(timeline),
+          .notes = step_notes(schedule, types, step_costs(schedule, types, machine)),
+          .lanes = lane_names(machine)};
 }
 
 std::vector<TimelineRow> timeline_rows(const Drawing& drawing) {
@@ -148,10 +155,12 @@ std::string chrome_trace(const Drawing& drawing) {
       const StepNote& note = drawing.notes[span->step];
       std::string lines;
       for (const std::string& line : note.lines) lines += (lines.empty() ? "" : "; ") + line;
+      const std::string waited =
+          span->met > span->start ? fmt::format(R"(,"waited_us":{:.3f})", (span->met - span->start) * 1e6) : "";
       put(fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"name":{},"cat":{},"args":{{)"
-                      R"("step":{},"value":{},"about":{}}}}})",
+                      R"("step":{},"value":{},"about":{}{}}}}})",
                       row.rank, row.lane, span->start * 1e6, (span->end - span->start) * 1e6, json_quoted(note.title),
-                      json_quoted(name(note.kind)), span->step, json_quoted(note.name), json_quoted(lines)));
+                      json_quoted(name(note.kind)), span->step, json_quoted(note.name), json_quoted(lines), waited));
     }
   }
   return fmt::format("{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"title\":{}}},\"traceEvents\":[{}\n]}}\n",

@@ -29,7 +29,10 @@ struct Drawing {
 std::vector<StepNote> step_notes(const Schedule& schedule, const Types& types, const std::vector<StepCost>& costs);
 std::vector<std::string> lane_names(const Machine& machine);
 
-// The JSON of chrome://tracing: microseconds, pid = rank, tid = lane.
+// Of a list over time; `machine` has its levels and says what each step should take.
+Drawing drawing(const Schedule& schedule, const Machine& machine, std::string title, Timeline timeline);
+
+// The JSON of chrome://tracing: microseconds, pid = rank, tid = lane; a message says how long it waited for its group.
 std::string chrome_trace(const Drawing& drawing);
 
 // Boxes narrower than a pixel are drawn together as one.

@@ -52,7 +52,7 @@ const height = y + ROW + FOOT;
 const width = () => c.clientWidth - LEFT - 8, X = s => LEFT + (s - from) / (to - from) * width();
 const T = x => from + (x - LEFT) / width() * (to - from);
 
-// A box is [step, start, end]. Boxes narrower than two pixels share the pixel they fall on: the kind with most time there
+// A box is [step, start, end], and when the last of its group came. Boxes narrower than two pixels share the pixel they fall on: the kind with most time there
 // colours it.
 function rowBoxes(r) {
   const shared = new Map();
@@ -65,7 +65,9 @@ function rowBoxes(r) {
       continue;
     }
     const left = Math.round(a), w = Math.round(e - (e - a > 3 ? 1 : 0)) - left;
-    g.fillStyle = D.kinds[n.kind][1]; g.fillRect(left, r.y, w, ROW);
+    const met = Math.min(Math.max(Math.round(X(b[3] || b[1])) - left, 0), w);
+    g.fillStyle = D.kinds[n.kind][1]; g.fillRect(left + met, r.y, w - met, ROW);
+    g.globalAlpha = .3; g.fillRect(left, r.y, met, ROW); g.globalAlpha = 1;
     if (w > 34) {
       g.fillStyle = '#fff'; g.font = '11px system-ui, sans-serif'; g.textAlign = 'left';
       let label = w > 130 ? n.title + '  %' + n.name : n.title;
@@ -146,7 +148,8 @@ function show(e) {
   const [r, b] = hit, n = D.notes[b[0]];
   tip.innerHTML = `<b>${esc(n.title)}</b> <span class="soft">step ${b[0]}, rank ${r.rank}, ${r.lane}</span><br>` +
     n.lines.map(l => l[0] === '%' ? `<code>${esc(l)}</code>` : esc(l)).join('<br>') +
-    `<br><b>${secs(b[2] - b[1])}</b> <span class="soft">from ${secs(b[1])} to ${secs(b[2])}</span>`;
+    `<br><b>${secs(b[2] - b[1])}</b> <span class="soft">from ${secs(b[1])} to ${secs(b[2])}` +
+    (b[3] ? `, ${secs(b[3] - b[1])} of them waiting for its group` : '') + '</span>';
   tip.style.left = Math.max(4, Math.min(e.clientX + 14, innerWidth - tip.offsetWidth - 10)) + 'px';
   tip.style.top = (e.clientY + 18 + tip.offsetHeight > innerHeight ? Math.max(4, e.clientY - tip.offsetHeight - 12) : e.clientY + 18) + 'px';
 }
@@ -194,7 +197,8 @@ std::string note_json(const StepNote& note) {
 std::string row_json(const Drawing& drawing, const TimelineRow& row) {
   return fmt::format(R"({{"rank":{},"lane":{},"busy":{:.9g},"boxes":{}}})", row.rank, quoted(drawing.lanes[row.lane]),
                      row.busy, list(row.spans, [](const TimeSpan* span) {
-                       return fmt::format("[{},{:.9g},{:.9g}]", span->step, span->start, span->end);
+                       const std::string met = span->met > span->start ? fmt::format(",{:.9g}", span->met) : "";
+                       return fmt::format("[{},{:.9g},{:.9g}{}]", span->step, span->start, span->end, met);
                      }));
 }
 

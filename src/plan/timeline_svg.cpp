@@ -17,7 +17,7 @@ text { font: 11px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #7d859
 .title { font-size: 14px; font-weight: 600 } .end { text-anchor: end } .mid { text-anchor: middle }
 .in { fill: #fff; font-size: 10px; pointer-events: none } .lane { fill: #7d8590; fill-opacity: .1 }
 .grid { stroke: #7d8590; stroke-opacity: .25 } .part { fill: #7d8590; fill-opacity: .16 }
-.box { shape-rendering: crispEdges }
+.box { shape-rendering: crispEdges } .wait { shape-rendering: crispEdges; fill-opacity: .3 }
 </style>
 )";
 
@@ -106,13 +106,22 @@ std::string hover(const Drawing& drawing, const Run& run) {
                        human_seconds(run.end - run.start));
   const StepNote& note = drawing.notes[run.first->step];
   std::string words = fmt::format("{}, {}", note.title, human_seconds(run.end - run.start));
+  if (run.first->met > run.first->start)
+    words += fmt::format(", {} of them waiting for its group", human_seconds(run.first->met - run.first->start));
   for (const std::string& line : note.lines) words += "\n" + line;
   return words;
 }
 
 void box(Page& page, const Run& run, double y) {
-  const double from = page.x(run.start), width = page.x(run.end) - from;
   const auto kind = static_cast<StepKind>(std::ranges::max_element(run.by_kind) - run.by_kind);
+  double from = page.x(run.start);
+  if (const double met = page.x(run.first->met); run.steps == 1 && met > from) {
+    page.out +=
+        fmt::format("<rect class=\"wait\" x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" height=\"{:.0f}\" fill=\"{}\"/>\n",
+                    from, y, met - from, kRow, colour(kind));
+    from = met;
+  }
+  const double width = page.x(run.end) - from;
   page.out += fmt::format(
       "<rect class=\"box\" x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" height=\"{:.0f}\" "
       "fill=\"{}\"><title>{}</title></rect>\n",

@@ -59,6 +59,15 @@ TEST(ChromeTrace, has_an_event_for_each_span_in_microseconds) {
   EXPECT_EQ(count(json, R"("name":"thread_name","pid":0,"tid":1,"args":\{"name":"node"\})"), 1);
 }
 
+TEST(ChromeTrace, says_how_long_a_message_waited_for_its_group) {
+  Drawing d = drawing({1, 2, 3, 4}, 2);
+  for (TimeSpan& span : d.timeline.spans)
+    if (span.rank == 1 && span.step == 1) span.met += 0.5;
+  EXPECT_EQ(count(chrome_trace(d), R"("waited_us":500000.000)"), 1);
+  EXPECT_EQ(count(timeline_svg(d), "class=\"wait\""), 1);
+  EXPECT_EQ(count(timeline_html(d), R"("boxes":\[\[1,1,3,1.5\]\])"), 1);
+}
+
 TEST(ChromeTrace, leaves_out_what_takes_no_time) {
   EXPECT_EQ(count(chrome_trace(drawing({1, 0, 3, 4}, 1)), R"("ph":"X")"), 3);
 }

@@ -17,9 +17,13 @@ Executor::Executor(Schedule schedule, RankContext context, Keep keep)
       groups_(schedule_.mesh, context),
       buffers_(std::make_shared<Buffers>()),
       values_(schedule_.names.size()) {
+  const bool on_lanes = context_.ranks_per_node > 0 && context_.world;
+  lane_ =
+      on_lanes ? lanes(schedule_, context_.ranks_per_node) : std::vector<Lane>(schedule_.steps.size(), Lane::compute);
+  LaneRules rules = lane_rules(schedule_, lane_);
   prepare_steps();
-  plan_lifetimes(keep);
-  start_lanes();
+  plan_lifetimes(keep, rules.ends);
+  if (on_lanes) start_lanes(std::move(rules.waits));
   for (const Leaf& leaf : schedule_.leaves) {
     const auto shape = local_shape(schedule_.mesh, leaf.type);
     if (leaf.kind == LeafKind::seed) values_[leaf.value].tensor = at::ones(shape, context_.dtype);
@@ -37,27 +41,22 @@ void Executor::prepare_steps() {
   }
 }
 
-// A value is free after its last reader; one made before a repeated section and last read in it, after the section.
-void Executor::plan_lifetimes(const Keep& keep) {
-  std::vector<int> last(schedule_.names.size(), -1);
-  const std::vector<int> made = makers(schedule_);
-  for (size_t i = 0; i < schedule_.steps.size(); ++i) {
-    for (ValueId v : schedule_.steps[i].out) last[v] = static_cast<int>(i);
-    for (ValueId v : schedule_.steps[i].in) last[v] = static_cast<int>(i);
-  }
-  const auto kept = [&](ValueId v) {
-    const auto has = [&](const std::vector<ValueId>& all) { return std::find(all.begin(), all.end(), v) != all.end(); };
-    return keep.what == Keep::What::all || made[v] < 0 || has(schedule_.outputs) || has(keep.values);
-  };
+// A value is free when its readers have ended; one made before a repeated section and last read in it, after the
+// section.
+void Executor::plan_lifetimes(const Keep& keep, const std::vector<std::vector<ValueId>>& ends) {
+  const std::vector<int> last = last_uses(schedule_), made = makers(schedule_);
   const auto in_section = [&](int i) {
     return schedule_.repeat && i >= schedule_.repeat->first && i < schedule_.repeat->last;
   };
+  std::vector<int> freed_by(last.size(), -1);
+  for (size_t i = 0; i < ends.size(); ++i)
+    for (ValueId v : ends[i]) freed_by[v] = static_cast<int>(i);
   for (ValueId v = 0; v < static_cast<ValueId>(last.size()); ++v) {
-    if (last[v] < 0 || kept(v)) continue;
-    if (in_section(last[v]) && !in_section(made[v]))
-      freed_after_section_.push_back(v);
+    if (last[v] < 0 || is_kept(keep, v, made)) continue;
+    if (freed_by[v] >= 0 && in_section(last[v]) == in_section(made[v]))
+      prepared_[freed_by[v]].freed.push_back(v);
     else
-      prepared_[last[v]].freed.push_back(v);
+      (in_section(last[v]) ? freed_after_section_ : freed_at_end_).push_back(v);
   }
   for (size_t i = 0; i < schedule_.steps.size(); ++i) {
     for (ValueId v : schedule_.steps[i].in) {
@@ -65,6 +64,11 @@ void Executor::plan_lifetimes(const Keep& keep) {
       prepared_[i].dies.push_back(std::find(freed.begin(), freed.end(), v) != freed.end());
     }
   }
+}
+
+bool Executor::is_kept(const Keep& keep, ValueId v, const std::vector<int>& made) const {
+  const auto has = [&](const std::vector<ValueId>& all) { return std::find(all.begin(), all.end(), v) != all.end(); };
+  return keep.what == Keep::What::all || made[v] < 0 || has(schedule_.outputs) || has(keep.values);
 }
 
 void Executor::bind(const std::string& leaf, at::Tensor tensor) {
@@ -96,11 +100,7 @@ void Executor::run(const Feed& feed) {
   for (const Leaf& leaf : schedule_.leaves)
     if (leaf.kind == LeafKind::sum) values_[leaf.value].tensor.zero_();
   const int end = static_cast<int>(schedule_.steps.size());
-  if (!schedule_.repeat) {
-    feed_leaves(feed, LeafKind::data, 0);
-    return run_steps(0, end);
-  }
-  const Repeat& r = *schedule_.repeat;
+  const Repeat r = schedule_.repeat.value_or(Repeat{0, end, 1});
   run_steps(0, r.first);
   for (int micro = 0; micro < r.times; ++micro) {
     feed_leaves(feed, LeafKind::data, micro);
@@ -108,19 +108,18 @@ void Executor::run(const Feed& feed) {
   }
   for (ValueId v : freed_after_section_) values_[v] = {};
   run_steps(r.last, end);
+  for (ValueId v : freed_at_end_) values_[v] = {};
 }
 
-void Executor::start_lanes() {
-  lane_.assign(schedule_.steps.size(), Lane::compute);
-  if (context_.ranks_per_node == 0 || !context_.world) return;
-  lane_ = lanes(schedule_, context_.ranks_per_node);
+void Executor::start_lanes(std::vector<std::vector<int>> waits) {
   lanes_ = std::make_unique<LaneThreads>(LaneThreads::Work{.lanes = lane_,
-                                                           .waits = waits(schedule_, lane_),
+                                                           .waits = std::move(waits),
                                                            .perform = [this](int step) { run_step(step); },
                                                            .on_failure = [world = context_.world] { world->fail(); }});
 }
 
 void Executor::run_steps(int first, int last) {
+  if (first == last) return;
   if (lanes_) return lanes_->run(first, last);
   for (int i = first; i < last; ++i) run_step(i);
 }

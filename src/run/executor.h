@@ -65,9 +65,10 @@ class Executor {
   };
 
   void prepare_steps();
-  void plan_lifetimes(const Keep& keep);
+  void plan_lifetimes(const Keep& keep, const std::vector<std::vector<ValueId>>& ends);
+  bool is_kept(const Keep& keep, ValueId v, const std::vector<int>& made) const;
   void feed_leaves(const Feed& feed, LeafKind kind, int micro);
-  void start_lanes();
+  void start_lanes(std::vector<std::vector<int>> waits);
   void run_steps(int first, int last);
   void run_step(int index);
   void perform(int index);
@@ -79,7 +80,7 @@ class Executor {
   std::shared_ptr<Buffers> buffers_;
   std::vector<Value> values_;
   std::vector<Prepared> prepared_;
-  std::vector<ValueId> freed_after_section_;
+  std::vector<ValueId> freed_after_section_, freed_at_end_;
   std::vector<Lane> lane_;  // by step
   Observer observer_;
   std::mutex observing_;

@@ -5,8 +5,16 @@
 #include <algorithm>
 
 namespace plait {
+namespace {
 
-LaneThreads::LaneThreads(Work work) : work_(std::move(work)), done_(work_.lanes.size(), false) {
+// Being woken costs more than a few turns of letting others run.
+constexpr int kLooks = 20;
+
+}  // namespace
+
+LaneThreads::LaneThreads(Work work) : work_(std::move(work)), awaited_(work_.lanes.size(), false) {
+  for (const std::vector<int>& waits : work_.waits)
+    for (int step : waits) awaited_[step] = true;
   for (Lane lane : {Lane::intra, Lane::inter})
     if (std::find(work_.lanes.begin(), work_.lanes.end(), lane) != work_.lanes.end())
       threads_.emplace_back([this, lane] { serve(lane); });
@@ -24,7 +32,7 @@ LaneThreads::~LaneThreads() {
 void LaneThreads::run(int first, int last) {
   {
     const std::lock_guard lock(mutex_);
-    std::fill(done_.begin(), done_.end(), false);
+    for (auto& ended : ended_) ended = first - 1;
     first_ = first;
     last_ = last;
     busy_ = static_cast<int>(threads_.size());
@@ -62,29 +70,38 @@ void LaneThreads::walk(Lane lane) {
       for (int before : work_.waits[step])
         if (before >= first_ && !wait_for(before)) return;
       work_.perform(step);
-      {
-        const std::lock_guard lock(mutex_);
-        done_[step] = true;
-        if (failure_) return;
-      }
-      changed_.notify_all();
+      ended(step);
+      if (failed_) return;
     }
   } catch (...) {
     fail(std::current_exception());
   }
 }
 
+// Whoever waits counts itself before it looks, so either it sees this step ended or it is seen here.
+void LaneThreads::ended(int step) {
+  ended_[static_cast<size_t>(work_.lanes[step])] = step;
+  if (!awaited_[step] || waiting_ == 0) return;
+  { const std::lock_guard lock(mutex_); }
+  changed_.notify_all();
+}
+
 // False when another lane has failed.
 bool LaneThreads::wait_for(int step) {
+  for (int look = 0; look < kLooks && !has_ended(step); ++look) std::this_thread::yield();
+  if (has_ended(step)) return !failed_;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return failure_ || done_[step]; });
-  return !failure_;
+  ++waiting_;
+  changed_.wait(lock, [&] { return failed_ || has_ended(step); });
+  --waiting_;
+  return !failed_;
 }
 
 void LaneThreads::fail(std::exception_ptr what) {
   {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = what;
+    failed_ = true;
   }
   changed_.notify_all();
   work_.on_failure();

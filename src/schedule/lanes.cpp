@@ -33,55 +33,102 @@ bool may_alias(const Op& op) {
 
 namespace {
 
-class Hazards {
+// By lane the last of some steps, -1 for none. A lane keeps its order, so the last stands for all before it.
+using Marks = std::vector<int>;
+
+void raise(Marks& marks, const Marks& others) {
+  for (size_t lane = 0; lane < marks.size(); ++lane) marks[lane] = std::max(marks[lane], others[lane]);
+}
+
+bool covers(const Marks& marks, const Marks& others) {
+  for (size_t lane = 0; lane < marks.size(); ++lane)
+    if (marks[lane] < others[lane]) return false;
+  return true;
+}
+
+class Rules {
  public:
-  explicit Hazards(const Schedule& s) : s_(s), root_(s.names.size()), readers_(s.names.size()) {
+  Rules(const Schedule& s, const std::vector<Lane>& lanes)
+      : s_(s), lanes_(lanes), made_(makers(s)), last_(last_uses(s)), root_(s.names.size()) {
+    for (Lane lane : lanes) none_.resize(std::max(none_.size(), static_cast<size_t>(lane) + 1), -1);
+    readers_.assign(s.names.size(), none_);
     std::iota(root_.begin(), root_.end(), 0);
     for (const Step& step : s.steps)
       for (size_t i = 0; may_alias(step.op) && i < step.out.size(); ++i)
         root_[step.out[i]] = root_[step.in[std::min(i, step.in.size() - 1)]];
   }
 
-  // The steps a step must follow; then notes it as a reader.
-  std::set<int> before(int index, const std::vector<int>& made) {
-    const Step& step = s_.steps[index];
-    std::set<int> all;
-    for (ValueId v : step.in) {
-      if (made[v] >= 0) all.insert(made[v]);
-      if (!last_use(v, index) && in_place(step.op).empty()) continue;
-      all.insert(readers_[root_[v]].begin(), readers_[root_[v]].end());
+  LaneRules rules() {
+    LaneRules rules;
+    std::vector<Marks> ended(none_.size(), none_);  // by lane: what has ended when its last step so far has
+    std::vector<Dying> dying;
+    for (int i = 0; i < static_cast<int>(s_.steps.size()); ++i) {
+      if (s_.repeat && (i == s_.repeat->first || i == s_.repeat->last)) dying.clear();
+      const Marks before = must_precede(i);
+      rules.waits.emplace_back();
+      Marks& now = ended[static_cast<size_t>(lanes_[i])];
+      for (size_t lane = 0; lane < before.size(); ++lane) {
+        if (before[lane] < 0 || lane == static_cast<size_t>(lanes_[i])) continue;
+        rules.waits.back().push_back(before[lane]);
+        raise(now, after_[before[lane]]);
+      }
+      now[static_cast<size_t>(lanes_[i])] = i;
+      after_.push_back(now);
+      note_reads(i);
+      for (ValueId v : touched(i))
+        if (last_[v] == i) dying.push_back({v, readers_[root_[v]]});
+      rules.ends.emplace_back();
+      std::erase_if(dying, [&](const Dying& d) {
+        if (!covers(now, d.readers)) return false;
+        rules.ends.back().push_back(d.value);
+        return true;
+      });
     }
-    for (ValueId v : step.in) readers_[root_[v]].push_back(index);
-    return all;
+    return rules;
   }
 
  private:
-  bool last_use(ValueId v, int index) const {
-    for (size_t i = index + 1; i < s_.steps.size(); ++i)
-      if (std::find(s_.steps[i].in.begin(), s_.steps[i].in.end(), v) != s_.steps[i].in.end()) return false;
-    return true;
+  struct Dying {
+    ValueId value;
+    Marks readers;
+  };
+
+  Marks must_precede(int index) const {
+    const Step& step = s_.steps[index];
+    Marks marks = none_;
+    for (ValueId v : step.in)
+      if (made_[v] >= 0) {
+        int& mark = marks[static_cast<size_t>(lanes_[made_[v]])];
+        mark = std::max(mark, made_[v]);
+      }
+    for (InPlace p : in_place(step.op)) raise(marks, readers_[root_[step.in[p.in]]]);
+    return marks;
+  }
+
+  void note_reads(int index) {
+    for (ValueId v : touched(index)) readers_[root_[v]][static_cast<size_t>(lanes_[index])] = index;
+  }
+
+  // Results count as read: their maker must have ended too.
+  std::set<ValueId> touched(int index) const {
+    std::set<ValueId> values(s_.steps[index].in.begin(), s_.steps[index].in.end());
+    values.insert(s_.steps[index].out.begin(), s_.steps[index].out.end());
+    return values;
   }
 
   const Schedule& s_;
-  std::vector<ValueId> root_;              // whose memory a value may be
-  std::vector<std::vector<int>> readers_;  // of that memory, so far
+  const std::vector<Lane>& lanes_;
+  std::vector<int> made_, last_;
+  std::vector<ValueId> root_;   // whose memory a value may be
+  std::vector<Marks> readers_;  // of that memory, so far
+  std::vector<Marks> after_;    // by step: what has ended when it has
+  Marks none_;
 };
 
 }  // namespace
 
-std::vector<std::vector<int>> waits(const Schedule& schedule, const std::vector<Lane>& lanes) {
-  const std::vector<int> made = makers(schedule);
-  Hazards hazards(schedule);
-  std::vector<std::vector<int>> all;
-  for (size_t i = 0; i < schedule.steps.size(); ++i) {
-    // Of each other lane only the last: its order gives the rest.
-    int last[kNumLanes] = {-1, -1, -1};
-    for (int before : hazards.before(static_cast<int>(i), made)) last[static_cast<int>(lanes[before])] = before;
-    all.emplace_back();
-    for (int lane = 0; lane < kNumLanes; ++lane)
-      if (last[lane] >= 0 && lane != static_cast<int>(lanes[i])) all.back().push_back(last[lane]);
-  }
-  return all;
+LaneRules lane_rules(const Schedule& schedule, const std::vector<Lane>& lanes) {
+  return Rules(schedule, lanes).rules();
 }
 
 }  // namespace plait

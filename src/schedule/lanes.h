@@ -7,7 +7,7 @@
 
 namespace plait {
 
-enum class Lane { compute, intra, inter };  // intra: messages within a node, inter: messages between nodes
+enum class Lane : int { compute, intra, inter };  // intra: messages within a node, inter: messages between nodes
 inline constexpr int kNumLanes = 3;
 std::string_view name(Lane lane);
 
@@ -17,8 +17,16 @@ std::vector<Lane> lanes(const Schedule& schedule, int ranks_per_node);
 // Whether the results of an op may share memory with its operands: they count as one when that memory is written.
 bool may_alias(const Op& op);
 
-// By step: the steps of other lanes that must have ended before it starts, beside what its own lane's order gives: the
-// makers of its operands, and the earlier readers of what it overwrites or frees.
-std::vector<std::vector<int>> waits(const Schedule& schedule, const std::vector<Lane>& lanes);
+// What lanes ask of a list, beside the order of each lane.
+struct LaneRules {
+  // By step: the steps of other lanes that must have ended before it starts: the makers of its operands, and the
+  // earlier readers of memory that it updates in place.
+  std::vector<std::vector<int>> waits;
+  // By step: the values that it ends. It follows, by waits and lane order, all who read them or their memory before; it
+  // is the last reader itself, or the first step after it of which that is so. Values without such a step in their part
+  // of the list (a repeated section, what stands before or after it) live to the end of that part.
+  std::vector<std::vector<ValueId>> ends;
+};
+LaneRules lane_rules(const Schedule& schedule, const std::vector<Lane>& lanes);
 
 }  // namespace plait

@@ -150,7 +150,7 @@ TEST(Reorder, fills_the_time_in_which_messages_travel_with_gradients_of_weights)
 
 TEST(Reorder, starts_each_bucket_of_gradients_before_the_last_gradient_is_made) {
   const Chain c = chain(4);
-  const Schedule other = reorder(split_messages(c.d.schedule, 0, 8), even_pace(c.d.schedule, 8));
+  const Schedule other = reorder(split_messages(c.d.schedule, 0), even_pace(c.d.schedule, 8));
   const int last = cotangent_at(other, c.w[0]);
   int early = 0;
   for (int i = 0; i < last; ++i) {

@@ -29,9 +29,9 @@ Schedule one_atom_at_a_time(const Schedule& schedule);
 // hoist(s2) = s1 where no gate group is cut; else it joins tokens instead of rows.
 Schedule hoist(const Schedule& schedule, Axis axis);
 
-// A move of several values becomes several moves of at most `bytes` each, `item` to an element (or of one value), in
-// the order in which the list makes them: a bucket of gradients can travel before the last gradient is there.
-Schedule split_messages(const Schedule& schedule, int64_t bytes, int item);
+// From step `first` on, a move of several values becomes several moves of at most so many elements (or of one value),
+// in the order in which the list makes them: a bucket of gradients can travel before the last gradient is there.
+Schedule split_messages(const Schedule& schedule, int64_t elements, int first = 0);
 
 // Steps [first, last): the messages of `together` neighbouring chunks of a layer, each the nth of its chunk, become one
 // message of several values; their products stay apart. Steps that the message needs move up in front of it.

@@ -103,12 +103,12 @@ Schedule one_atom_at_a_time(const Schedule& schedule) {
   });
 }
 
-Schedule split_messages(const Schedule& schedule, int64_t bytes, int item) {
+Schedule split_messages(const Schedule& schedule, int64_t elements, int first) {
   const Types types = check(schedule);
   const std::vector<int> made = makers(schedule);
   Schedule out = replace_steps(schedule, [&](Schedule&, int index) -> std::vector<Step> {
     const Step& step = schedule.steps[index];
-    if (!as<Move>(step.op) || step.in.size() < 2 || step.in.size() != step.out.size()) return {step};
+    if (index < first || !as<Move>(step.op) || step.in.size() < 2 || step.in.size() != step.out.size()) return {step};
     std::vector<size_t> order;
     for (size_t i = 0; i < step.in.size(); ++i) order.push_back(i);
     std::stable_sort(order.begin(), order.end(),
@@ -116,8 +116,8 @@ Schedule split_messages(const Schedule& schedule, int64_t bytes, int item) {
     std::vector<Step> buckets;
     int64_t filled = 0;
     for (size_t i : order) {
-      const int64_t size = local_elements(schedule.mesh, types[step.in[i]]) * item;
-      if (buckets.empty() || filled + size > bytes) {
+      const int64_t size = local_elements(schedule.mesh, types[step.in[i]]);
+      if (buckets.empty() || filled + size > elements) {
         buckets.push_back({step.op, {}, {}});
         filled = 0;
       }

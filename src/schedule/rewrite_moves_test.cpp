@@ -120,26 +120,32 @@ Synchronised synchronised() {
   return all;
 }
 
-TEST(SplitMessages, sends_gradients_in_buckets_of_at_most_so_many_bytes) {
+TEST(SplitMessages, sends_gradients_in_buckets_of_at_most_so_many_elements) {
   const Synchronised all = synchronised();
   ASSERT_EQ(all.schedule.steps.back().in.size(), 8u);
-  for (const auto& [bytes, messages] : {std::pair{0, 8}, {72, 8}, {144, 4}, {250, 3}, {1000, 1}}) {
-    const Schedule split = split_messages(all.schedule, bytes, 8);
+  for (const auto& [elements, messages] : {std::pair{0, 8}, {9, 8}, {18, 4}, {31, 3}, {125, 1}}) {
+    const Schedule split = split_messages(all.schedule, elements);
     const Types types = check(split);
     int leaves = 0;
     for (const Step& step : split.steps) {
       if (split.title(step) != "leave" || types[step.out[0]].dims.empty()) continue;
       ++leaves;
-      if (step.in.size() > 1) EXPECT_LE(static_cast<int>(step.in.size()) * 72, bytes);
+      if (step.in.size() > 1) EXPECT_LE(static_cast<int>(step.in.size()) * 9, elements);
     }
-    EXPECT_EQ(leaves, messages) << bytes;
+    EXPECT_EQ(leaves, messages) << elements;
     const Execution one = interpret(all.schedule, feed(all.schedule, {})), many = interpret(split, feed(split, {}));
     for (ValueId g : all.gradients) EXPECT_EQ(one.values[g], many.values[g]);
   }
 }
 
+TEST(SplitMessages, leaves_what_stands_before_the_first_step_alone) {
+  const Schedule s = synchronised().schedule;
+  EXPECT_EQ(split_messages(s, 0, static_cast<int>(s.steps.size())).steps, s.steps);
+  EXPECT_EQ(split_messages(s, 0, static_cast<int>(s.steps.size()) - 1).steps.size(), s.steps.size() + 7);
+}
+
 TEST(SplitMessages, fills_the_first_bucket_with_what_is_made_first) {
-  const Schedule split = split_messages(synchronised().schedule, 144, 8);
+  const Schedule split = split_messages(synchronised().schedule, 18);
   const std::vector<int> made = makers(split);
   int last = -1;
   for (const Step& step : split.steps)

@@ -45,6 +45,15 @@ std::vector<int> makers(const Schedule& schedule) {
   return made;
 }
 
+std::vector<int> last_uses(const Schedule& schedule) {
+  std::vector<int> last(schedule.names.size(), -1);
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    for (ValueId v : schedule.steps[i].out) last[v] = static_cast<int>(i);
+    for (ValueId v : schedule.steps[i].in) last[v] = static_cast<int>(i);
+  }
+  return last;
+}
+
 std::vector<int> readers(const Schedule& schedule) {
   std::vector<int> count(schedule.names.size(), 0);
   for (const Step& step : schedule.steps)

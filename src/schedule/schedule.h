@@ -69,6 +69,8 @@ std::vector<Type> infer_step(const Schedule& schedule, const Types& types, int i
 
 // For each value the index of the step that makes it; -1 for leaves.
 std::vector<int> makers(const Schedule& schedule);
+// For each value the last step that makes or reads it; -1 for leaves that nobody reads.
+std::vector<int> last_uses(const Schedule& schedule);
 // For each value how many operands read it; being an output counts as one more.
 std::vector<int> readers(const Schedule& schedule);
 

@@ -3,25 +3,15 @@
 #include <algorithm>
 #include <mutex>
 
-#include "base/random.h"
 #include "train/bench_products.h"
 #include "train/loop.h"
+#include "train/measure.h"
 #include "wire/ranks.h"
 
 namespace plait {
 namespace {
 
 constexpr int kWarmUp = 2, kTries = 3;
-
-data::Corpus random_corpus(const Config& config) {
-  const auto ids = static_cast<uint64_t>(std::min<int64_t>(256, config.model.vocab_size));
-  data::Corpus corpus;
-  corpus.num_training = 64 * config.train.batch_size * config.train.seq_length;
-  const uint64_t key = random_key(static_cast<uint64_t>(config.train.seed), "bench");
-  for (int64_t i = 0; i < corpus.num_training; ++i)
-    corpus.tokens.push_back(static_cast<uint8_t>(uniform_below(key, i, ids)));
-  return corpus;
-}
 
 // What the ranks find out together.
 struct Shared {
@@ -98,7 +88,7 @@ void add_timings(StepBench& b, std::vector<std::pair<Timings, Timings>> by_rank)
 }  // namespace
 
 StepBench bench_step(const Config& config, int64_t repeats) {
-  const data::Corpus corpus = random_corpus(config);
+  const data::Corpus corpus = bench_corpus(config);
   Shared shared;
   shared.timings.resize(num_ranks(config));
   wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {

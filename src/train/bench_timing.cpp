@@ -37,14 +37,15 @@ std::vector<KindTime> longest_first(const KindTimes& times) {
 void Profile::start() {
   std::fill(ms_.begin(), ms_.end(), 0);
   std::fill(cpu_.begin(), cpu_.end(), 0);
-  last_cpu_ = cpu_ms();
+  last_cpu_[static_cast<size_t>(Lane::compute)] = cpu_ms();
 }
 
 void Profile::add(const Span& span) {
   ms_[span.step] += ms(span.end - span.begin);
   const double now = cpu_ms();
-  cpu_[span.step] += now - last_cpu_;
-  last_cpu_ = now;
+  double& last = last_cpu_[static_cast<size_t>(span.lane)];
+  cpu_[span.step] += now - last;
+  last = now;
 }
 
 KindTimes Profile::by(Name name) const {

@@ -1,5 +1,6 @@
 // What the benchmarks of schedules share: repeats over ranks, and time by step of a list.
 #pragma once
+#include <array>
 #include <chrono>
 #include <map>
 #include <string>
@@ -42,8 +43,8 @@ class Profile {
 
  private:
   const Schedule& schedule_;
-  std::vector<double> ms_, cpu_;  // by step
-  double last_cpu_ = 0;
+  std::vector<double> ms_, cpu_;                 // by step
+  std::array<double, kNumLanes> last_cpu_ = {};  // of the thread of each lane
 };
 
 struct Stretch {

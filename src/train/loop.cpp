@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/errors.h"
+#include "run/recording.h"
 #include "train/curve.h"
 #include "train/durable_file.h"
 #include "train/lr.h"
@@ -63,14 +64,18 @@ class Journal {
 // One rank's walk through the run.
 class Walk {
  public:
-  Walk(const Config& config, const data::Corpus& corpus, const RunObserver& observer, RankContext context)
+  Walk(const Config& config, const data::Corpus& corpus, const RunObserver& observer, RankContext context,
+       Recording* recording)
       : config_(config),
         observer_(observer),
         rank_(context.rank),
+        recording_(recording),
         trainer_(config, run_shape(config), corpus, context),
         world_(context.world->group(context.rank, everyone(context.world->size()))),
         rate_{config.optim.lr, config.optim.min_lr, config.optim.warmup_steps, config.train.steps},
-        flops_(step_flops(trainer_.schedule())) {}
+        flops_(step_flops(trainer_.schedule())) {
+    if (recording_) trainer_.observe(recording_->observer(rank_));
+  }
 
   RunReport run(const std::atomic<bool>& stop) {
     resume();
@@ -100,6 +105,7 @@ class Walk {
   void one(int64_t step, const std::atomic<bool>& stop) {
     const auto begin = Clock::now();
     StepReport r{.step = step + 1, .steps = config_.train.steps, .lr = rate_.at(step)};
+    if (recording_) recording_->begin(rank_);
     try {
       r.result = trainer_.step(step, r.lr);
       expects_finite(r.result);
@@ -166,6 +172,7 @@ class Walk {
   const Config& config_;
   const RunObserver& observer_;
   int rank_;
+  Recording* recording_;  // null: none
   Trainer trainer_;
   std::shared_ptr<wire::Group> world_;
   LearningRate rate_;
@@ -198,6 +205,7 @@ wire::LocalOptions local_options(const Config& config) {
   return {.ranks = mesh.ranks(),
           .timeout = wire::Seconds(config.log.timeout),
           .threads = static_cast<int>(config.mesh.threads),
+          .lanes = config.schedule.lanes ? kNumLanes - 1 : 0,
           .name = [mesh](int rank) { return mesh.coordinates(rank); }};
 }
 
@@ -205,11 +213,15 @@ RunReport train(const Config& config, const data::Corpus& corpus, const RunObser
                 const std::atomic<bool>& stop) {
   make_folder(config.log.dir);
   RunReport report;
+  std::optional<Recording> recording;
+  if (observer.timeline) recording.emplace(build_step(run_shape(config)).schedule);
   wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
-    Walk walk(config, corpus, observer, {rank, &world, dtype_of(config)});
+    Walk walk(config, corpus, observer, {rank, &world, dtype_of(config)}, recording ? &*recording : nullptr);
     const RunReport mine = walk.run(stop);
     if (rank == 0) report = mine;
   });
+  if (recording && report.last_step > report.first_step)
+    observer.timeline(recording->schedule(), recording->timeline());
   return report;
 }
 

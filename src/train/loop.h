@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "plan/simulate.h"
 #include "train/trainer.h"
 #include "wire/ranks.h"
 
@@ -30,6 +31,8 @@ struct RunObserver {
   std::function<void(int64_t step)> resumed;
   std::function<void(const StepReport&)> step;
   std::function<void(const std::string& folder)> saved;
+  // The last step of all ranks, over time, once all have ended; steps are recorded where this is set.
+  std::function<void(const Schedule&, const Timeline&)> timeline;
 };
 
 // `stop` set (Ctrl-C): all ranks end after the step they are in, with a checkpoint. Throws InputError for a checkpoint

@@ -4,33 +4,49 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/errors.h"
 #include "base/random.h"
 #include "data/batch.h"
-#include "schedule/contraction.h"
+#include "plan/simulate.h"
+#include "schedule/order.h"
 #include "train/feed.h"
 
 namespace plait {
 
 RunShape run_shape(const Config& c) {
-  return {Mesh({.ranks = static_cast<int>(num_ranks(c)),
-                .tp = static_cast<int>(c.mesh.tp),
-                .esp = static_cast<int>(c.mesh.esp),
-                .ep = static_cast<int>(c.mesh.ep)}),
-          model_sizes(c), optimizer(c), static_cast<int>(micro_batches(c)),
-          c.schedule.lanes ? static_cast<int>(c.mesh.node) : 0};
+  const int node = static_cast<int>(c.mesh.node);
+  RunShape shape{.mesh = Mesh({.ranks = static_cast<int>(num_ranks(c)),
+                               .tp = static_cast<int>(c.mesh.tp),
+                               .esp = static_cast<int>(c.mesh.esp),
+                               .ep = static_cast<int>(c.mesh.ep)}),
+                 .sizes = model_sizes(c),
+                 .optimizer = optimizer(c),
+                 .num_micro = static_cast<int>(micro_batches(c))};
+  if (c.schedule.lanes) shape.ranks_per_node = node;
+  if (c.schedule.order == "overlap") shape.pace = default_machine(node);
+  const int64_t item = c.train.dtype == "float64" ? 8 : 4;
+  if (c.schedule.bucket > 0) shape.bucket = std::max<int64_t>(1, std::llround(c.schedule.bucket * (1 << 20)) / item);
+  return shape;
 }
 
 TrainingStep build_step(const RunShape& shape) {
-  return build_step(shape.mesh, shape.sizes, shape.optimizer, shape.num_micro);
+  TrainingStep step = build_step(shape.mesh, shape.sizes, shape.optimizer, {shape.num_micro, shape.bucket});
+  if (!shape.pace) return step;
+  Pace pace{.lanes = lanes(step.schedule, shape.ranks_per_node)};
+  for (const StepCost& cost : step_costs(step.schedule, check(step.schedule), *shape.pace))
+    pace.seconds.push_back(cost.seconds);
+  step.schedule = reorder(step.schedule, pace);
+  return step;
 }
 
 RunShape one_rank(const RunShape& shape) {
   RunShape one = shape;
   one.mesh = Mesh();
-  one.ranks_per_node = 0;
+  one.bucket = one.ranks_per_node = 0;
+  one.pace.reset();
   one.sizes.family = Family::ted;
   one.sizes.chunks = 1;
   one.sizes.chunks_backward = 0;
@@ -181,36 +197,11 @@ uint64_t Trainer::fingerprint(const std::string& leaf) const {
   return hash_name({static_cast<const char*>(part.data_ptr()), part.nbytes()});
 }
 
-namespace {
-
-double product_flops(const Mesh& mesh, const Types& types, const Step& step) {
-  const Type &a = types[step.in[0]], &b = types[step.in[1]];
-  double n = 2.0 * static_cast<double>(local_elements(mesh, a));
-  for (const Dim& dim : b.dims)
-    if (!a.has(dim.name)) n *= static_cast<double>(local_size(mesh, dim));
-  return n;
-}
-
-// Two products of a causal square, 2 S^2 A / 2 each; backward makes five.
-double attention_flops(const Mesh& mesh, const Type& q, double products) {
-  return products * static_cast<double>(local_elements(mesh, q)) * static_cast<double>(q.find("S")->size);
-}
-
-}  // namespace
-
 double step_flops(const TrainingStep& step) {
   const Schedule& s = step.schedule;
-  const Types types = check(s);
+  const std::vector<StepCost> costs = step_costs(s, check(s), default_machine());
   double sum = 0;
-  for (size_t i = 0; i < s.steps.size(); ++i) {
-    const Step& st = s.steps[i];
-    double n = 0;
-    if (as<Einsum>(st.op)) n = product_flops(s.mesh, types, st);
-    if (as<Attention>(st.op)) n = attention_flops(s.mesh, types[st.in[0]], 2);
-    if (as<AttentionGrad>(st.op)) n = attention_flops(s.mesh, types[st.in[0]], 5);
-    const bool repeated = s.repeat && static_cast<int>(i) >= s.repeat->first && static_cast<int>(i) < s.repeat->last;
-    sum += n * (repeated ? s.repeat->times : 1);
-  }
+  for (int i : issue_order(s)) sum += costs[i].flops;
   return sum * s.mesh.ranks();
 }
 

@@ -2,9 +2,11 @@
 // needs.
 #pragma once
 #include <memory>
+#include <optional>
 
 #include "data/corpus.h"
 #include "layers/step.h"
+#include "plan/machine.h"
 #include "train/checkpoint.h"
 #include "train/parameters.h"
 
@@ -25,7 +27,9 @@ struct RunShape {
   ModelSizes sizes;
   Optimizer optimizer;
   int num_micro = 1;
-  int ranks_per_node = 0;  // of the lanes of messages; 0: in the rank's own thread
+  int64_t bucket = 0;           // elements of gradients in a message; 0: all
+  int ranks_per_node = 0;       // of the lanes of messages; 0: in the rank's own thread
+  std::optional<Machine> pace;  // the list in the order that overlaps best there; none: as written
 };
 RunShape run_shape(const Config& config);
 // The same numbers on one rank: same micro-batches, gate groups and capacity.

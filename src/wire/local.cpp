@@ -231,7 +231,8 @@ void LocalGroup::broadcast(const at::Tensor& value, int root) {
 // 20 are enough to make a small message of 4 ranks on 2 cores eight times faster than sleeping at once.
 Patience patience_for(const LocalOptions& options) {
   const int cores = std::max(1u, std::thread::hardware_concurrency());
-  return options.ranks * options.threads <= cores ? Patience{.spins = 200, .yields = 1000} : Patience{.yields = 20};
+  return options.ranks * (options.threads + options.lanes) <= cores ? Patience{.spins = 200, .yields = 1000}
+                                                                    : Patience{.yields = 20};
 }
 
 }  // namespace

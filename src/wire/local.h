@@ -16,7 +16,8 @@ namespace plait::wire {
 struct LocalOptions {
   int ranks = 1;
   Seconds timeout{300};                       // of every wait
-  int threads = 1;                            // compute threads of a rank; more ranks * threads than cores: no spinning
+  int threads = 1;                            // compute threads of a rank
+  int lanes = 0;                              // threads of a rank that only send; more threads than cores: no spinning
   std::function<std::string(int)> name = {};  // "rank 3 (tp 1, dp 1, ep 1)"; "rank 3" when absent
 };
 

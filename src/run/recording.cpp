@@ -1,0 +1,55 @@
+#include "run/recording.h"
+
+#include <algorithm>
+
+namespace plait {
+
+Recording::Recording(Schedule schedule) : schedule_(std::move(schedule)), ranks_(schedule_.mesh.ranks()) {
+  for (int rank = 0; rank < schedule_.mesh.ranks(); ++rank) begin(rank);
+}
+
+Observer Recording::observer(int rank) {
+  return [this, rank](const Span& span) {
+    Rank& r = ranks_[rank];
+    r.spans.push_back(span);
+    r.places.push_back(place(span.step, r.times[span.step]++));
+  };
+}
+
+void Recording::begin(int rank) {
+  ranks_[rank].spans.clear();
+  ranks_[rank].places.clear();
+  ranks_[rank].times.assign(schedule_.steps.size(), 0);
+}
+
+int Recording::place(int step, int time) const {
+  if (!schedule_.repeat || step < schedule_.repeat->first) return step;
+  const Repeat& r = *schedule_.repeat;
+  return step + (r.last - r.first) * (step < r.last ? time : r.times - 1);
+}
+
+Timeline Recording::timeline() const {
+  auto origin = std::chrono::steady_clock::time_point::max();
+  for (const Rank& rank : ranks_)
+    for (const Span& span : rank.spans) origin = std::min(origin, span.begin);
+  const auto seconds = [&](std::chrono::steady_clock::time_point t) {
+    return std::chrono::duration<double>(t - origin).count();
+  };
+  Timeline timeline;
+  for (int r = 0; r < static_cast<int>(ranks_.size()); ++r)
+    for (size_t i = 0; i < ranks_[r].spans.size(); ++i) {
+      const Span& span = ranks_[r].spans[i];
+      timeline.spans.push_back({.rank = r,
+                                .lane = static_cast<int>(span.lane),
+                                .step = span.step,
+                                .place = ranks_[r].places[i],
+                                .start = seconds(span.begin),
+                                .end = seconds(span.end)});
+      timeline.makespan = std::max(timeline.makespan, timeline.spans.back().end);
+    }
+  std::ranges::sort(timeline.spans, {}, [](const TimeSpan& s) { return std::pair(s.place, s.rank); });
+  find_meetings(schedule_, timeline);
+  return timeline;
+}
+
+}  // namespace plait

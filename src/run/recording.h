@@ -1,0 +1,34 @@
+// The steps of all ranks as they were performed, for a measured timeline.
+#pragma once
+#include "plan/simulate.h"
+#include "run/executor.h"
+
+namespace plait {
+
+class Recording {
+ public:
+  explicit Recording(Schedule schedule);
+
+  // Notes the steps of a rank's executor. Each rank has its own; the recording must outlive it.
+  Observer observer(int rank);
+  // A run of the list begins: forgets the rank's last one.
+  void begin(int rank);
+
+  const Schedule& schedule() const { return schedule_; }
+  // Of the last run, from the first begin of any rank. REQUIRES that all ranks are done with it.
+  Timeline timeline() const;
+
+ private:
+  struct Rank {
+    std::vector<Span> spans;
+    std::vector<int> places;  // by span
+    std::vector<int> times;   // by step: how often it ran
+  };
+
+  int place(int step, int time) const;
+
+  Schedule schedule_;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace plait
