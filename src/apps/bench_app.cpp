@@ -123,6 +123,7 @@ struct Bench {
 constexpr Bench kBenches[] = {
     {"step", "a training step beside its matrix products alone", bench_step},
     {"layer", "one MoE layer, in every family and with every gate, beside others", bench_layer},
+    {"overlap", "how much of slow messages hides behind computing", bench_overlap},
 };
 
 }  // namespace

@@ -5,5 +5,6 @@
 namespace plait {
 
 int bench_layer(Arguments arguments);
+int bench_overlap(Arguments arguments);
 
 }  // namespace plait
