@@ -1,5 +1,7 @@
 // `plait bench overlap`: a step on a wire that is slowed until its messages take half as long as the experts' products;
 // how much of that hides, by number of chunks and by the order of the list.
+#include "train/bench_overlap.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
