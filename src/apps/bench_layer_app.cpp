@@ -17,6 +17,8 @@
 namespace plait {
 namespace {
 
+constexpr int64_t kFewer = 3;  // turns where there are many cases
+
 struct Request {
   CaseChoice choice;
   int64_t repeats = 5;
@@ -64,7 +66,8 @@ Measured measure(const LayerCase& c, const Request& request) {
   Measured m{&c, {}, {}};
   if (request.peers && has_peer(c))
     for (const char* capacity : {"1.0", "0"}) m.peers.push_back(std::make_unique<Peer>(c, capacity));
-  m.bench = bench_layer(c.config, {.repeats = request.repeats, .between = [&] {
+  const int64_t repeats = c.part == "shapes" ? request.repeats : std::min(request.repeats, kFewer);
+  m.bench = bench_layer(c.config, {.repeats = repeats, .between = [&] {
                                      for (const auto& peer : m.peers) peer->turn();
                                    }});
   return m;
@@ -77,7 +80,8 @@ std::string mib(double bytes) { return fmt::format("{:.1f}", bytes / (1 << 20));
 
 std::string what(const LayerCase& c) {
   if (c.part == "families") return c.family;
-  if (c.part == "gates") return c.gate;
+  if (c.part == "gates")
+    return fmt::format("{}, {} experts, top-{}", c.gate, c.config.moe.num_experts, c.config.moe.num_experts_per_tok);
   return c.title;
 }
 
@@ -87,15 +91,15 @@ void print_part(const std::vector<Measured>& all, const std::string& part) {
     if (m.which->part == part) rows.push_back(&m);
   if (rows.empty()) return;
   Table table({part, "ranks", "layer ms", "products", "share", "of own thread", "gate, rows", "messages", "plain ATen",
-               "faster", "MiB", "alive", "differs"});
+               "faster", "MiB", "at once", "alive", "differs"});
   for (const Measured* m : rows) {
     const LayerBench& b = m->bench;
     table.row({what(*m->which), m->which->layout, in_ms(b.layer_ms), in_ms(b.products_ms), percent(b.products_share()),
                percent(b.products_cpu_ms / b.layer_cpu_ms), percent(b.share(Work::gate) + b.share(Work::rows)),
-               percent(b.share(Work::messages)), in_ms(b.plain_ms), times(b.plain_ms / b.layer_ms), mib(b.peak_bytes),
-               mib(b.live_bytes), fmt::format("{:.0e}", b.difference)});
+               percent(b.share(Work::messages)), in_ms(b.plain_ms), times(b.plain_ms / b.layer_ms), mib(b.taken_bytes),
+               mib(b.peak_bytes), mib(b.live_bytes), fmt::format("{:.0e}", b.difference)});
   }
-  if (part != "shapes") fmt::print("{}\n", rows.front()->which->title);
+  if (part == "families") fmt::print("{}\n", rows.front()->which->title);
   fmt::print("{}\n", table.str());
 }
 
@@ -140,9 +144,12 @@ void print_json(const Measured& m) {
   json.add("layer_median_ms", b.layer_median_ms).add("products_median_ms", b.products_median_ms);
   json.add("plain_median_ms", b.plain_median_ms).add("products_share", b.products_share());
   json.add("layer_cpu_ms", b.layer_cpu_ms).add("products_cpu_ms", b.products_cpu_ms);
-  for (const WorkTime& w : b.work) json.add(fmt::format("{}_ms", name(w.work)), w.ms);
+  for (const WorkTime& w : b.work) json.add(fmt::format("of_{}_ms", name(w.work)), w.ms);
   json.add("tokens", b.tokens).add("dropped", b.dropped).add("padded", b.padded);
-  json.add("peak_bytes", b.peak_bytes).add("live_bytes", b.live_bytes).add("difference", b.difference);
+  json.add("taken_bytes", b.taken_bytes)
+      .add("peak_bytes", b.peak_bytes)
+      .add("live_bytes", b.live_bytes)
+      .add("difference", b.difference);
   for (size_t i = 0; i < m.peers.size(); ++i) {
     const std::string peer = i == 0 ? "deepspeed" : "deepspeed_no_drop";
     json.add(peer + "_ms", m.peers[i]->least()).add(peer + "_dropped", m.peers[i]->dropped);
@@ -156,14 +163,16 @@ void explain(const std::vector<Measured>& all, int64_t repeats) {
   double differs = 0;
   for (const Measured& m : all) differs = std::max(differs, m.bench.difference);
   fmt::print(
-      "Forward and backward, nothing dropped (expert_choice takes its capacity), the fastest of {} turns. Before the "
+      "Forward and backward, nothing dropped (expert_choice takes its capacity), the fastest of {} turns (at most 3 of "
+      "families and gates). Before the "
       "turns every layer's\noutput and gradients were compared with the plain layer's: they differ by at most {:.0e} "
       "of "
       "the largest element.\nproducts: the layer's matrix products and nothing else; of own thread: the same two in "
       "the "
       "first thread's processor time.\ngate, rows: routing, counts, encode, decode. plain ATen: index_select for each "
       "expert under autograd; with two ranks each has\nits share of the tokens, all experts, and sends nothing. MiB: "
-      "most memory taken by a rank's values; alive: what the list's\nliveness asks for at once.\n",
+      "memory that a rank ever took for values; at once: most of it in use; alive:\nwhat the list's liveness asks for "
+      "at once.\n",
       repeats, differs);
 }
 

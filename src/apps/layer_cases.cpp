@@ -99,12 +99,13 @@ std::vector<LayerCase> layer_cases(const CaseChoice& choice) {
   for (size_t shape = 0; shape < kShapes.size(); ++shape)
     for (const Layout& layout : kLayouts) add("shapes", {shape, layout, "sharded", usual_gate(kShapes[shape])});
   // The other shapes only where they are asked for: the run would last too long.
-  const size_t shape = choice.shape > 0 ? std::min<size_t>(choice.shape, kShapes.size()) - 1 : 0;
+  const size_t asked = std::min<size_t>(std::max<int64_t>(choice.shape, 1), kShapes.size()) - 1;
   for (const Layout& layout : kLayouts)
     if (layout.threads == 1)
-      for (const char* family : kFamilies) add("families", {shape, layout, family, usual_gate(kShapes[shape])});
-  for (const GateCase& gate : gates())
-    if (gate.top_k <= 1 || kShapes[shape].K > 1) add("gates", {shape, kLayouts[0], "sharded", gate});
+      for (const char* family : kFamilies) add("families", {asked, layout, family, usual_gate(kShapes[asked])});
+  for (const GateCase& gate : gates()) add("gates", {asked, kLayouts[0], "sharded", gate});
+  const size_t small = kShapes.size() - 1;
+  for (const GateCase& gate : gates()) add("gates", {small, kLayouts[1], "sharded", gate});
   if (cases.empty())
     input_error(
         "bench layer: nothing is called that; shapes 1 to {}, parts shapes, families, gates; see the tables of "

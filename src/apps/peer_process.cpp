@@ -1,5 +1,6 @@
 #include "apps/peer_process.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +13,8 @@ PeerProcess::PeerProcess(const std::vector<std::string>& command) : name_(comman
   if (access(name_.c_str(), X_OK) != 0)
     input_error("{}: there is no such program here: call plait from the folder of the repository", name_);
   int to[2], from[2];
-  if (pipe(to) != 0 || pipe(from) != 0) input_error("{}: no pipe to it", name_);
+  // Closed in every program that is started later: a peer sees the end of its input when this end is closed.
+  if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) input_error("{}: no pipe to it", name_);
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -21,7 +23,6 @@ PeerProcess::PeerProcess(const std::vector<std::string>& command) : name_(comman
   if (pid_ == 0) {
     dup2(to[0], 0);
     dup2(from[1], 1);
-    for (int end : {to[0], to[1], from[0], from[1]}) close(end);
     execv(arguments[0], arguments.data());
     _exit(127);
   }

@@ -24,7 +24,7 @@ BlockPtr Buffers::take(int64_t bytes) {
   const int64_t size = rounded(bytes);
   const std::lock_guard lock(mutex_);
   at::Tensor memory;
-  if (auto it = free_.lower_bound(size); it != free_.end() && it->first <= 2 * size) {
+  if (auto it = free_.lower_bound(size); it != free_.end() && it->first <= size + size / 4) {
     memory = std::move(it->second);
     free_.erase(it);
   } else {

@@ -1,5 +1,6 @@
 #include "train/bench_layer.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -25,7 +26,7 @@
 namespace plait {
 namespace {
 
-constexpr int kWarmUp = 2, kTries = 2;
+constexpr int kWarmUp = 2, kTries = 1;
 constexpr double kAgrees = 1e-3;  // of the largest element: float32 sums over thousands of columns, in another order
 
 Work work_of(const Step& step) {
@@ -108,7 +109,12 @@ class LayerRank {
   void compare() {
     if (shared_.shape.sizes.gate == Gate::base) share_routes();
     world_->barrier();
-    if (context_.rank == 0) shared_.plain = plain_layer(shared_.shape.sizes, shared_.parameters, shared_.tokens);
+    if (context_.rank == 0) {
+      const int threads = at::get_num_threads();
+      at::set_num_threads(threads * world_->size());
+      shared_.plain = plain_layer(shared_.shape.sizes, shared_.parameters, shared_.tokens);
+      at::set_num_threads(threads);
+    }
     world_->barrier();
     double most = relative(executor_.value(shared_.layer.y), part(shared_.plain.y_TD, shared_.layer.y));
     for (const auto& [name, gradient] : shared_.layer.gradients) {
@@ -142,6 +148,7 @@ class LayerRank {
     LayerBench& b = shared_.bench;
     b.product_flops += products_->flops();
     b.peak_bytes = std::max(b.peak_bytes, static_cast<double>(executor_.buffers().peak()));
+    b.taken_bytes = std::max(b.taken_bytes, static_cast<double>(executor_.buffers().reserved()));
     b.live_bytes = std::max(b.live_bytes, live);
     add_mean(shared_.work, work_, world_->size());
     add_mean(shared_.kinds, kinds_, world_->size());

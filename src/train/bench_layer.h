@@ -26,7 +26,9 @@ struct LayerBench {
   double layer_cpu_ms = 0, products_cpu_ms = 0;  // least processor time of rank 0's own thread
   double product_flops = 0;                      // of all ranks
   double difference = 0;                         // the greatest from the plain layer, of the output and every gradient
-  double peak_bytes = 0, live_bytes = 0;         // of the rank that takes most: memory taken; what the list keeps alive
+  // Of the rank that takes most: memory ever taken for values, most of it in use, and what the list keeps alive at
+  // once.
+  double taken_bytes = 0, peak_bytes = 0, live_bytes = 0;
   std::vector<WorkTime> work;
   std::vector<KindTime> kinds, steps;  // longest first
 
