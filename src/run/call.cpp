@@ -13,7 +13,6 @@ Value Call::allocate(at::IntArrayRef shape, at::ScalarType dtype) {
 }
 
 at::Tensor Call::make(size_t i, at::IntArrayRef shape, at::ScalarType dtype) {
-  *out_[i] = {};  // what the last run left there is memory for this one
   *out_[i] = allocate(shape, dtype);
   return out_[i]->tensor;
 }

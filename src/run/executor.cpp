@@ -96,6 +96,8 @@ void Executor::feed_leaves(const Feed& feed, LeafKind kind, int micro) {
 }
 
 void Executor::run(const Feed& feed) {
+  for (const Step& step : schedule_.steps)  // what the last run left is memory for this one
+    for (ValueId v : step.out) values_[v] = {};
   feed_leaves(feed, LeafKind::scalar, 0);
   for (const Leaf& leaf : schedule_.leaves)
     if (leaf.kind == LeafKind::sum) values_[leaf.value].tensor.zero_();
