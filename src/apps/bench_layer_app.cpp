@@ -163,17 +163,19 @@ void explain(const std::vector<Measured>& all, int64_t repeats) {
   double differs = 0;
   for (const Measured& m : all) differs = std::max(differs, m.bench.difference);
   fmt::print(
-      "Forward and backward, nothing dropped (expert_choice takes its capacity), the fastest of {} turns (at most 3 of "
-      "families and gates). Before the "
-      "turns every layer's\noutput and gradients were compared with the plain layer's: they differ by at most {:.0e} "
-      "of "
-      "the largest element.\nproducts: the layer's matrix products and nothing else; of own thread: the same two in "
-      "the "
-      "first thread's processor time.\ngate, rows: routing, counts, encode, decode. plain ATen: index_select for each "
-      "expert under autograd; with two ranks each has\nits share of the tokens, all experts, and sends nothing. MiB: "
-      "memory that a rank ever took for values; at once: most of it in use; alive:\nwhat the list's liveness asks for "
-      "at once.\n",
-      repeats, differs);
+      "Forward and backward, nothing dropped (expert_choice takes its capacity); the fastest of {} turns, of families "
+      "and\n"
+      "gates {}. Before the turns the output and every gradient of each layer were compared with the plain layer's: "
+      "they\n"
+      "differ by at most {:.0e} of the largest element.\n"
+      "products: the layer's matrix products and nothing else; of own thread: the same two in processor time of the "
+      "first\n"
+      "thread. gate, rows: routing, counts, encode, decode. plain ATen: index_select for each expert under autograd; "
+      "with\n"
+      "two ranks each has its share of the tokens, all experts, and sends nothing. MiB: memory that a rank ever took "
+      "for\n"
+      "values; at once: most of it in use; alive: what the list's liveness asks for at once.\n",
+      repeats, std::min(repeats, kFewer), differs);
 }
 
 }  // namespace
