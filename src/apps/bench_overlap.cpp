@@ -13,7 +13,6 @@
 #include "base/json.h"
 #include "base/table.h"
 #include "plan/timeline.h"
-#include "train/bench_overlap.h"
 #include "train/durable_file.h"
 
 namespace plait {
