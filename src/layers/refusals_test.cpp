@@ -10,7 +10,6 @@
 namespace plait {
 namespace {
 
-using Choices = std::vector<std::vector<std::string>>;  // each a few keys that go together; "" = none
 using Overrides = std::vector<std::string>;
 
 const std::vector<std::pair<const char*, std::vector<Overrides>>> kChoices = {
@@ -57,9 +56,13 @@ const std::vector<std::pair<const char*, std::vector<Overrides>>> kChoices = {
       {"moe.capacity=1.0", "moe.group=7"},
       {"moe.group=4"}}},
     {"fuse", {{}, {"schedule.fuse=yes"}, {"schedule.fuse=no"}}},
-    {"chunks", {{}, {"schedule.chunks=2"}, {"schedule.chunks=3"}}},
+    {"chunks", {{}, {"schedule.chunks=2"}, {"schedule.chunks=3"}, {"schedule.chunks=2", "schedule.chunks_backward=4"}}},
     {"batch", {{}, {"train.micro_batch_size=1"}}},
 };
+
+// Drawn, one for each combination.
+const std::vector<Overrides> kMemory = {
+    {}, {"memory.zero=3"}, {"memory.recompute=full", "memory.keep_moves=none", "memory.zero=1"}};
 
 size_t all_combinations() {
   size_t n = 1;
@@ -68,6 +71,7 @@ size_t all_combinations() {
 }
 
 Overrides combination(size_t index) {
+  const Overrides& memory = kMemory[uniform_below(2, index, kMemory.size())];
   Overrides all = {"model.hidden_size=16", "model.num_hidden_layers=1",   "moe.num_experts=4", "train.batch_size=16",
                    "train.seq_length=8",   "moe.moe_intermediate_size=8", "train.eval_every=0"};
   for (const auto& [name, choices] : kChoices) {
@@ -75,6 +79,7 @@ Overrides combination(size_t index) {
     all.insert(all.end(), chosen.begin(), chosen.end());
     index /= choices.size();
   }
+  all.insert(all.end(), memory.begin(), memory.end());
   return all;
 }
 
@@ -91,7 +96,7 @@ TEST(EveryCombination, is_refused_in_a_line_that_names_a_key_or_can_be_written) 
       const std::string text = e.what();
       EXPECT_EQ(text.find('\n'), std::string::npos) << text;
       bool named = false;
-      for (const char* section : {"moe.", "mesh.", "schedule.", "train.", "model."})
+      for (const char* section : {"moe.", "mesh.", "schedule.", "train.", "memory."})
         named = named || text.find(section) != std::string::npos;
       EXPECT_TRUE(named) << text;
       ++refused;
@@ -100,7 +105,7 @@ TEST(EveryCombination, is_refused_in_a_line_that_names_a_key_or_can_be_written) 
       FAIL() << what() << ": " << e.what();
     }
     ++read;
-    if (uniform_below(1, i, 20) != 0) continue;
+    if (uniform_below(1, i, 60) != 0) continue;
     ++written;
     const Mesh mesh({.ranks = static_cast<int>(num_ranks(config)),
                      .tp = static_cast<int>(config.mesh.tp),
