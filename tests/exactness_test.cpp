@@ -14,7 +14,7 @@
 namespace plait {
 namespace {
 
-constexpr Family kFamilies[] = {Family::ted, Family::dtd, Family::sharded};
+constexpr Family kFamilies[] = {Family::ted, Family::dtd, Family::s1, Family::s2, Family::sharded};
 const std::string kGate = "model.layers.1.mlp.gate.weight";
 const std::string kExpertUp = "model.layers.1.mlp.experts.gate_up_proj";
 
@@ -123,6 +123,35 @@ TEST(Replicas, keep_the_same_bits_in_float32_after_every_step) {
       const StepOutcome out = on(c, mesh);
       EXPECT_TRUE(out.replicas.empty()) << out.replicas.front();
       EXPECT_LT(out.nll[2], out.nll[0]);
+    }
+}
+
+// Parameters after two steps, whole.
+Tensors trained(const Config& config, const data::Corpus& corpus) {
+  Tensors whole;
+  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+    Trainer trainer(config, run_shape(config), corpus, {rank, &world, at::kFloat});
+    for (int step = 0; step < 2; ++step) trainer.step(step, 1e-2);
+    for (const Parameter& p : trainer.schedule().parameters) {
+      const at::Tensor tensor = trainer.whole(p.name);
+      if (rank == 0) whole[p.name] = tensor.clone();
+    }
+  });
+  return whole;
+}
+
+TEST(Repeats, give_the_same_bits_ten_times_with_one_thread_and_with_two) {
+  const data::Corpus corpus = random_corpus(4000);
+  for (const char* threads : {"mesh.threads=1", "mesh.threads=2"})
+    for (const char* family : {"schedule.moe=s2", "schedule.moe=sharded"}) {
+      const Config config = ready_config(
+          "", std::vector<std::string>{"model.hidden_size=32", "model.num_hidden_layers=2",
+                                       "model.intermediate_size=64", "train.seq_length=32", "train.batch_size=8",
+                                       "mesh.tp=2", "mesh.ep=2", "moe.capacity=1", "moe.drop=rts", family, threads});
+      const Tensors first = trained(config, corpus);
+      for (int repeat = 1; repeat < 10; ++repeat)
+        for (const auto& [name, tensor] : trained(config, corpus))
+          EXPECT_TRUE(tensor.equal(first.at(name))) << name << ", " << family << ", " << threads;
     }
 }
 

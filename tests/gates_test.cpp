@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "corpus.h"
-#include "train/trainer.h"
+#include "train/loop.h"
 #include "train/verify.h"
 #include "wire/ranks.h"
 
@@ -74,11 +74,62 @@ const std::vector<GateCase> kCases = {
     {"expert_choice", {"moe.gate=expert_choice", "moe.capacity=1", "moe.min_capacity=1", "moe.group=8"}, false},
     {"base", {"moe.gate=base", "moe.num_experts_per_tok=1", "moe.group=8"}, false},
     {"hash", {"moe.gate=hash"}},
+    {"noisy_topk", {"moe.gate=noisy_topk", "moe.aux_coef=0.5"}, false},
+    {"noisy_topk_over_capacity",
+     {"moe.gate=noisy_topk", "moe.capacity=0.5", "moe.min_capacity=1", "moe.group=8", "moe.z_coef=0.1"},
+     false},
+    {"sigmoid_with_the_loss_of_each_sequence",
+     {"moe.gate=sigmoid", "moe.bias_rate=0.05", "moe.aux_coef=0.5", "moe.z_coef=0.1"}},
+    {"softmax_with_local_losses", {"moe.aux_scope=local", "moe.aux_coef=0.5", "moe.z_coef=0.1"}},
+    {"switch_with_local_losses", {"moe.gate=switch", "moe.num_experts_per_tok=1", "moe.aux_scope=local"}},
+    {"gshard_with_local_losses",
+     {"moe.gate=gshard", "moe.aux_scope=local", "moe.capacity=0.5", "moe.min_capacity=1", "moe.group=8"},
+     false},
     {"hash_over_capacity", {"moe.gate=hash", "moe.capacity=0.5", "moe.min_capacity=1", "moe.group=8"}, false},
     {"shared_experts", {"moe.shared_experts=2"}},
 };
 
 INSTANTIATE_TEST_SUITE_P(Gates, EveryGate, testing::ValuesIn(kCases), name_of);
+
+// tp cuts the only sequence of a data rank in four; esp joins those of two data ranks and cuts otherwise than tp.
+TEST(LossesOfTokenGroups, are_one_ranks_where_ranks_cut_and_join_sequences) {
+  const data::Corpus corpus = random_corpus();
+  const std::vector<std::string> sequence = {"moe.gate=sigmoid", "moe.aux_coef=0.5"}, local = {"moe.aux_scope=local"};
+  const auto expect_agreement = [&](const std::vector<std::string>& gate, std::vector<std::string> more) {
+    const VerifyReport report = verify(small({"", gate}, more), corpus);
+    EXPECT_TRUE(report.agrees()) << gate[0] << ", " << more[0] << ": " << report.largest();
+  };
+  for (const auto& gate : {sequence, local}) {
+    for (const char* family : {"sharded", "s1", "s2"})
+      expect_agreement(gate, {fmt::format("schedule.moe={}", family), "mesh.tp=4", "mesh.esp=2", "mesh.ep=4",
+                              "train.micro_batch_size=1"});
+    for (const char* tp : {"1", "2", "4"})
+      expect_agreement(gate, {"schedule.moe=parm", fmt::format("mesh.tp={}", tp), "mesh.esp=2", "mesh.ep=2",
+                              "mesh.dp=4", "train.micro_batch_size=1"});
+  }
+}
+
+// By hand from the published formula, for the model's own scores: all tokens alike give 1.
+TEST(LossesOfTokenGroups, depend_on_the_scope_and_are_one_at_balance) {
+  const data::Corpus corpus = random_corpus();
+  const auto aux = [&](std::vector<std::string> keys) {
+    const Config config = small({"", std::move(keys)}, {"train.dtype=float64", "mesh.dp=2"});
+    double first = 0;
+    wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+      Trainer trainer(config, run_shape(config), corpus, {rank, &world, at::kDouble});
+      const double mine = trainer.step(0, 1e-3).aux;
+      if (rank == 0) first = mine;
+    });
+    return first;
+  };
+  const double global = aux({"moe.aux_coef=1"}), local = aux({"moe.aux_coef=1", "moe.aux_scope=local"}),
+               sequence = aux({"moe.gate=sigmoid", "moe.aux_coef=1"});
+  EXPECT_NE(global, local);
+  for (double loss : {global, local, sequence}) {
+    EXPECT_GT(loss, 0.9);  // scores are nearly equal at the start
+    EXPECT_LT(loss, 1.2);
+  }
+}
 
 TEST(SigmoidGate, moves_its_bias_once_a_step_and_not_in_evaluation) {
   const data::Corpus corpus = random_corpus();
@@ -90,7 +141,7 @@ TEST(SigmoidGate, moves_its_bias_once_a_step_and_not_in_evaluation) {
     const StepResult r = trainer.step(0, 1e-3);
     const at::Tensor moved = trainer.whole(bias).clone();
     for (int64_t e = 0; e < 4; ++e) {
-      const double load = r.chosen[0][static_cast<size_t>(e)], mean = 8 * 8 * 2 / 4;
+      const double load = r.layers[0].chosen[static_cast<size_t>(e)], mean = 8 * 8 * 2 / 4;
       EXPECT_EQ(moved[e].item<double>(), load < mean ? 0.25 : load > mean ? -0.25 : 0) << load;
     }
     EXPECT_GT(moved.abs().max().item<double>(), 0);
@@ -107,8 +158,8 @@ TEST(Draws, differ_between_steps_and_seeds_and_are_the_same_again) {
   const auto second_step = [&](const char* seed) {
     const Config config = small(drawn, {fmt::format("train.seed={}", seed)});
     Trainer trainer(config, run_shape(config), corpus, {});
-    const auto first = trainer.step(0, 1e-12).chosen;
-    const auto second = trainer.step(1, 1e-12).chosen;
+    const auto first = trainer.step(0, 1e-12).layers[0].chosen;
+    const auto second = trainer.step(1, 1e-12).layers[0].chosen;
     EXPECT_NE(first, second);
     return second;
   };

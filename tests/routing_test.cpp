@@ -16,7 +16,7 @@
 namespace plait {
 namespace {
 
-constexpr Family kFamilies[] = {Family::ted, Family::dtd, Family::sharded};
+constexpr Family kFamilies[] = {Family::ted, Family::dtd, Family::s1, Family::s2, Family::sharded};
 const std::string kGate = "model.layers.1.mlp.gate.weight";
 const std::string kNorm = "model.layers.1.post_attention_layernorm.weight";
 
@@ -34,7 +34,8 @@ struct Routed {
 Routed routed(const at::Tensor& logits, const ops::RouteOptions& options) {
   const std::vector<int64_t> shape = {logits.size(0), options.top_k};
   Routed r{at::empty(shape, logits.scalar_type()), at::empty(shape, at::kLong), at::empty(shape, at::kLong)};
-  ops::route(logits, {}, options, {r.weight, r.idx, r.slot});
+  const auto priority = [](int64_t t, int64_t e) { return uniform(11, static_cast<uint64_t>(64 * t + e)); };
+  ops::route(logits, {}, options, {r.weight, r.idx, r.slot}, {.priority = priority});
   return r;
 }
 
@@ -43,7 +44,7 @@ TEST(Drops, keep_min_of_count_and_capacity_when_all_logits_are_negative) {
   for (int64_t i = 0; i < logits.numel(); ++i) logits.data_ptr<float>()[i] = -1.0f - static_cast<float>(i * i % 7);
   for (int64_t top_k : {1, 2}) {
     const std::vector<int64_t> count = routed(logits, {.top_k = top_k}).kept(4);
-    for (Drop drop : {Drop::probs, Drop::position}) {
+    for (Drop drop : {Drop::probs, Drop::position, Drop::rts}) {
       const auto kept = routed(logits, {.drop = drop, .top_k = top_k, .capacity = 5, .group = 24}).kept(4);
       for (size_t e = 0; e < 4; ++e) EXPECT_EQ(kept[e], std::min<int64_t>(count[e], 5));
     }
@@ -57,7 +58,7 @@ TEST(Drops, keep_exactly_four_of_five_equal_tokens) {
   ASSERT_EQ(expert_capacity(config, 5), 4);
   const at::Tensor logits = at::zeros({5, 4});
   logits.select(1, 0).fill_(1);
-  for (Drop drop : {Drop::probs, Drop::position})
+  for (Drop drop : {Drop::probs, Drop::position, Drop::rts})
     EXPECT_EQ(routed(logits, {.gate = Gate::switch_top1, .drop = drop, .top_k = 1, .capacity = 4, .group = 5}).kept(4),
               (std::vector<int64_t>{4, 0, 0, 0}));
 }
@@ -218,7 +219,7 @@ TEST(Drops, of_the_first_token_leave_the_later_tokens_gradients_right) {
 TEST(Evaluation, gives_the_same_bits_again_also_over_capacity) {
   const data::Corpus corpus = random_corpus(8000);
   for (const char* capacity : {"none", "0.5"})
-    for (const char* family : {"ted", "dtd", "sharded"}) {
+    for (const char* family : {"ted", "dtd", "s1", "s2", "sharded"}) {
       const Config config = ready_config(
           "", std::vector<std::string>{"model.hidden_size=16", "model.intermediate_size=8", "train.seq_length=16",
                                        "model.num_hidden_layers=2", "mesh.tp=2", "mesh.ep=2", "train.batch_size=8",

@@ -70,8 +70,8 @@ wire::Traffic traffic_of(const std::vector<std::string>& overrides) {
 }
 
 TEST(GroupsOfOne, send_nothing_in_any_family) {
-  for (const char* family : {"ted", "dtd", "sharded"})
-    for (const char* capacity : {"none", "1.0"}) {
+  for (const char* family : {"ted", "dtd", "s1", "s2", "parm", "sharded"})
+    for (const char* capacity : {"none", "4.0"}) {
       const std::vector<std::string> moe = {fmt::format("schedule.moe={}", family),
                                             fmt::format("moe.capacity={}", capacity)};
       const auto with = [&](std::vector<std::string> more) {

@@ -114,7 +114,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Overrides{"mesh.tp=2", "mesh.ep=2", "schedule.moe=dtd", "train.micro_batch_size=2"},
                     Overrides{"mesh.tp=2", "mesh.ep=2", "mesh.dp=4", "model.tie_word_embeddings=false"},
                     Overrides{"mesh.tp=1", "mesh.esp=2", "mesh.ep=2", "train.dtype=float64"},
-                    Overrides{"mesh.tp=2", "mesh.ep=1", "mesh.dp=2", "optim.name=sgd"}));
+                    Overrides{"mesh.tp=2", "mesh.ep=1", "mesh.dp=2", "optim.name=sgd"},
+                    Overrides{"mesh.ep=2", "moe.gate=sigmoid", "moe.bias_rate=0.1", "moe.aux_coef=0.1"},
+                    Overrides{"mesh.tp=2", "mesh.ep=2", "schedule.moe=s1", "moe.gate=noisy_topk"}));
 
 TEST(Resume, works_at_another_layout) {
   const ScratchFolder folder;
@@ -151,7 +153,14 @@ TEST(Run, finishes_and_saves_where_whole_ranks_have_no_token_for_their_experts) 
   });
   const RunReport report = run_to(config, random_corpus());
   EXPECT_EQ(report.last_step, 6);
-  EXPECT_EQ(metrics(config.log.dir)[3].number("busiest"), 4);
+  const JsonObject line = metrics(config.log.dir)[3];
+  EXPECT_EQ(line.number("busiest"), 4);
+  const JsonObject& layer = line.objects("layers").at(0);
+  EXPECT_EQ(layer.integer("layer"), 1);
+  EXPECT_EQ(layer.numbers("share"), (std::vector<double>{1, 0, 0, 0}));
+  EXPECT_EQ(layer.number("busiest"), 4);
+  EXPECT_EQ(layer.number("dropped"), 0);
+  EXPECT_EQ(layer.integer("dead"), 3);
   const Checkpoint checkpoint(report.checkpoint);
   for (const TensorInfo& info : checkpoint.model())
     EXPECT_TRUE(checkpoint.read(info.name).isfinite().all().item<bool>());

@@ -29,7 +29,7 @@ std::string step_line(const StepReport& r) {
   std::string line =
       fmt::format("step {:{}}/{} | loss {:.4f} | norm {:.3f} | lr {:.2e} | {:.0f} ms | {:.0f} tok/s | {:.0f} GF/s",
                   r.step, width, r.steps, r.result.nll, r.result.grad_norm, r.lr, r.ms, r.tokens_per_s, r.gflops);
-  if (!r.result.chosen.empty()) line += fmt::format(" | busiest {:.2f}x", r.result.busiest);
+  if (!r.result.layers.empty()) line += fmt::format(" | busiest {:.2f}x", r.result.busiest);
   if (r.result.dropped > 0) line += fmt::format(" | dropped {:.1f}%", 100 * r.result.dropped);
   line += fmt::format(" | {} left", human_seconds(r.seconds_left));
   if (r.val_loss)

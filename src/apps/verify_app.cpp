@@ -1,24 +1,52 @@
-// `plait verify CONFIG`: this layout against one rank in float64. Exit code 0 when all agree below 1e-9.
+// `plait verify CONFIG`: this layout against one rank in float64, or every family at ten layouts. Exit code 0 when all
+// agree below 1e-9.
 #include <fmt/format.h>
+
+#include <cstdio>
 
 #include "apps/apps.h"
 #include "apps/command_line.h"
 #include "base/table.h"
 #include "train/loop.h"
 #include "train/verify.h"
+#include "train/verify_matrix.h"
 
 namespace plait {
+namespace {
+
+// One line a case; 1 if any differs.
+int verify_everywhere(const Config& config, const data::Corpus& corpus) {
+  int differ = 0, refused = 0, agreed = 0;
+  for (const VerifyCase& v : verify_matrix(config)) {
+    if (!v.refusal.empty()) {
+      ++refused;
+      fmt::print("refused  {}: {}\n", v.text(), v.refusal);
+      continue;
+    }
+    const VerifyReport report = verify(v.config, corpus);
+    ++(report.agrees() ? agreed : differ);
+    fmt::print("{}  {}: largest {:.1e}{}\n", report.agrees() ? "agrees " : "DIFFERS", v.text(), report.largest(),
+               report.replicas.empty() ? "" : "; replicas differ: " + report.replicas.front());
+    std::fflush(stdout);
+  }
+  fmt::print("{} agree below 1e-09, {} differ, {} refused\n", agreed, differ, refused);
+  return differ ? 1 : 0;
+}
+
+}  // namespace
 
 int verify_app(Arguments arguments) {
   std::string path;
   std::vector<std::string> overrides;
-  bool where = false;
+  bool where = false, everywhere = false;
   CommandLine line("verify", "Compares a layout with one rank in float64: loss, gradients, norm, updates");
   line.config(path, overrides)
-      .flag("--locate", where, "name the first value of the schedule that differs or is not finite");
+      .flag("--locate", where, "name the first value of the schedule that differs or is not finite")
+      .flag("--all", everywhere, "every family at ten layouts of up to 16 ranks, dropless and padded");
   if (!line.parse(arguments)) return 0;
   const Config config = ready_config(path, overrides);
   const data::Corpus corpus = data::load_corpus(corpus_source(config));
+  if (everywhere) return verify_everywhere(config, corpus);
   fmt::print("{} on {} ranks (tp {}, dp {}; esp {}, ep {}) against one rank, float64\n", config.schedule.moe,
              num_ranks(config), config.mesh.tp, config.mesh.dp, config.mesh.esp, config.mesh.ep);
   if (where) {

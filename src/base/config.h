@@ -45,8 +45,9 @@ struct MoeConfig {
   std::optional<double> capacity;  // empty: "none", nothing is dropped
   int64_t min_capacity = 4;
   std::string drop = "probs";
-  int64_t group = 0;  // 0: "rank", the tokens one rank gates
-  double aux_coef = 0.01;
+  int64_t group = 0;               // 0: "rank", the tokens one rank gates
+  std::optional<double> aux_coef;  // empty: "auto", see aux_coef()
+  std::string aux_scope = "global";
   double z_coef = 0;
   bool operator==(const MoeConfig&) const = default;
 };
@@ -170,6 +171,7 @@ int64_t micro_batches(const Config& config);  // micro-batches a data rank accum
 int64_t micro_tokens(const Config& config);   // tokens of one micro-batch on one data rank
 int64_t gated_tokens(const Config& config);  // of those, what one rank's gate sees: a tp-th part in s1 and sharded, esp
                                              // times them in parm
+double aux_coef(const Config& config);       // of the gate's balancing loss; 0 where it has none
 int64_t gate_group(const Config& config);    // tokens whose capacity is decided together
 int64_t expert_capacity(const Config& config, int64_t tokens);  // C of a group; REQUIRES moe.capacity to be set
 

@@ -55,8 +55,8 @@ void add_moe(std::vector<Key>& keys, MoeConfig& c) {
         &c.gate,
         kAny,
         "who chooses: top-k of softmax, Switch (top-1), GShard (top-2), sigmoid + bias, each expert, equal shares, a "
-        "hash of the id",
-        {"softmax", "switch", "gshard", "sigmoid", "expert_choice", "base", "hash"}},
+        "hash of the id, top-k of noisy logits",
+        {"softmax", "switch", "gshard", "sigmoid", "expert_choice", "base", "hash", "noisy_topk"}},
        {"moe.order",
         &c.order,
         kAny,
@@ -90,7 +90,16 @@ void add_moe(std::vector<Key>& keys, MoeConfig& c) {
         "who stays over capacity: the most probable, the first, or random ones",
         {"probs", "position", "rts"}},
        {"moe.group", &c.group, kCountOrZero, "tokens that share a capacity; rank: those that one rank gates", {"rank"}},
-       {"moe.aux_coef", &c.aux_coef, kNotNegative, "weight of the load-balancing loss", {}},
+       {"moe.aux_coef",
+        &c.aux_coef,
+        kNotNegative,
+        "weight of the load-balancing loss; auto: 0.01, and 0 for the sigmoid gate, whose loss is of each sequence",
+        {"auto"}},
+       {"moe.aux_scope",
+        &c.aux_scope,
+        kAny,
+        "tokens that the load-balancing loss averages: all of the micro-batch, or those that one rank gates",
+        {"global", "local"}},
        {"moe.z_coef", &c.z_coef, kNotNegative, "weight of the gate's z-loss", {}}});
 }
 
@@ -310,10 +319,11 @@ std::vector<std::string> readers(std::string_view name) {
   if (name == "moe.order") return {"softmax"};
   if (name == "moe.normalize") return {"softmax", "sigmoid"};
   if (name == "moe.sample") return {"switch", "gshard"};
-  if (name == "moe.drop") return {"softmax", "switch", "sigmoid", "base"};
+  if (name == "moe.drop") return {"softmax", "switch", "sigmoid", "base", "noisy_topk"};
   if (name == "moe.z_coef" || name == "moe.jitter")
-    return {"softmax", "switch", "gshard", "sigmoid", "expert_choice", "base"};
-  if (name == "moe.aux_coef") return {"softmax", "switch", "gshard"};
+    return {"softmax", "switch", "gshard", "sigmoid", "expert_choice", "base", "noisy_topk"};
+  if (name == "moe.aux_coef") return {"softmax", "switch", "gshard", "sigmoid", "noisy_topk"};
+  if (name == "moe.aux_scope") return {"softmax", "switch", "gshard"};
   for (const char* sigmoid : {"moe.expert_groups", "moe.kept_groups", "moe.routed_scaling", "moe.bias_rate"})
     if (name == sigmoid) return {"sigmoid"};
   return {};
@@ -355,6 +365,7 @@ std::string no_effect(const Config& c, std::string_view name) {
       !(name == "moe.group" && c.moe.gate == "base"))
     return "nothing is dropped (moe.capacity = \"none\")";
   if (const std::string why = no_effect_on_gate(c.moe, name); !why.empty()) return why;
+  if (name == "moe.aux_scope" && aux_coef(c) == 0) return "there is no load-balancing loss (moe.aux_coef = 0)";
   if (name == "schedule.fuse" && (c.schedule.moe == "ted" || c.schedule.moe == "dtd" || c.schedule.moe == "parm"))
     return fmt::format("{} has no gather that could be fused (schedule.moe)", c.schedule.moe);
   if (name == "model.intermediate_size" && experts && c.moe.every == 1 && c.moe.moe_intermediate_size > 0)

@@ -133,11 +133,18 @@ void check_gate(const Config& c) {
   const int64_t room = c.moe.num_experts / groups.value * kept.value;
   if (kept.value < groups.value && chosen.value > room)
     input_error("{} is more than the {} experts of {}", chosen.text(), room, kept.text());
-  if (c.schedule.moe != "parm") return;
+  if (c.schedule.moe != "parm" || c.mesh.tp == 1) return;
   if (gate == "expert_choice" || gate == "base")
-    input_error("moe.gate = \"{}\" decides over groups of tokens, but schedule.moe = \"parm\" gates copies of them",
-                gate);
-  if (c.mesh.tp > 1 && (c.moe.sample != "none" || c.moe.jitter > 0))
+    input_error(
+        "moe.gate = \"{}\" decides over groups of tokens, but schedule.moe = \"parm\" gates mesh.tp = {} copies of "
+        "them",
+        gate, c.mesh.tp);
+  if (gate == "noisy_topk")
+    input_error(
+        "schedule.moe = \"parm\" gates mesh.tp = {} copies of each token, which the noise of moe.gate = \"{}\" would "
+        "send different ways",
+        c.mesh.tp, gate);
+  if (c.moe.sample != "none" || c.moe.jitter > 0)
     input_error(
         "schedule.moe = \"parm\" gates mesh.tp = {} copies of each token, which moe.sample = \"{}\" and moe.jitter = "
         "{} would send different ways",
@@ -179,6 +186,7 @@ MeshConfig mesh_to_be(Config c) {
 Config resolve(Config c) {
   check_ranges(c);
   fill(c.model.num_key_value_heads, c.model.num_attention_heads);
+  if (!c.moe.aux_coef) c.moe.aux_coef = aux_coef(c);
   fill(c.moe.moe_intermediate_size, c.model.intermediate_size);
   fill_mesh(c);
   fill(c.schedule.chunks_backward, c.schedule.chunks);
@@ -217,6 +225,12 @@ int64_t gated_tokens(const Config& c) {
   const bool sliced = c.schedule.moe == "sharded" || c.schedule.moe == "s1";
   if (c.schedule.moe == "parm") return micro_tokens(c) * c.mesh.esp;
   return sliced ? micro_tokens(c) / c.mesh.tp : micro_tokens(c);
+}
+
+double aux_coef(const Config& c) {
+  const std::string& gate = c.moe.gate;
+  if (gate == "expert_choice" || gate == "base" || gate == "hash") return 0;
+  return c.moe.aux_coef.value_or(gate == "sigmoid" ? 0 : 0.01);
 }
 
 int64_t gate_group(const Config& c) { return c.moe.group > 0 ? c.moe.group : gated_tokens(c); }

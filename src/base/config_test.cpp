@@ -94,7 +94,7 @@ TEST(Config, a_value_of_the_wrong_kind_says_what_was_expected) {
             "override train.steps=0: train.steps = 0, expected an integer of at least 1");
   EXPECT_EQ(refused("", {"moe.gate=topk"}),
             "override moe.gate=topk: moe.gate = 'topk', expected one of \"softmax\", \"switch\", \"gshard\", "
-            "\"sigmoid\", \"expert_choice\", \"base\", \"hash\"");
+            "\"sigmoid\", \"expert_choice\", \"base\", \"hash\", \"noisy_topk\"");
   EXPECT_EQ(refused("", {"moe.capacity=-1"}),
             "override moe.capacity=-1: moe.capacity = -1, expected a number above 0 or \"none\"");
   EXPECT_EQ(refused("", {"moe.group=world"}),
@@ -129,7 +129,8 @@ TEST(Config, a_key_without_effect_is_refused) {
         {"moe.gate=gshard", "moe.order=topk_first"},
         {"moe.gate=gshard", "moe.capacity=1", "moe.drop=probs"},
         {"moe.gate=hash", "moe.z_coef=0.1"},
-        {"moe.gate=sigmoid", "moe.aux_coef=0.1"},
+        {"moe.gate=sigmoid", "moe.aux_scope=local"},
+        {"moe.gate=base", "moe.aux_coef=0.1"},
         {"moe.gate=softmax", "moe.bias_rate=0.1"},
         {"moe.gate=softmax", "moe.sample=gumbel"},
         {"model.intermediate_size=8", "moe.moe_intermediate_size=16"},
@@ -179,7 +180,7 @@ TEST(Config, what_is_saved_reads_back_equal) {
 
 TEST(Config, the_list_of_keys_is_complete_and_readable) {
   const auto keys = config_keys();
-  EXPECT_EQ(keys.size(), 11u + 20 + 6 + 7 + 3 + 8 + 9 + 2 + 3);
+  EXPECT_EQ(keys.size(), 11u + 21 + 6 + 7 + 3 + 8 + 9 + 2 + 3);
   for (const KeyInfo& key : keys) {
     EXPECT_FALSE(key.meaning.empty()) << key.name;
     EXPECT_EQ(refused("[" + key.name.substr(0, key.name.find('.')) + "]\n" + key.name.substr(key.name.find('.') + 1) +
@@ -237,8 +238,9 @@ TEST(Config, an_illegal_layout_names_the_two_numbers) {
          "moe.num_experts_per_tok = 2 is more than the 1 experts of moe.kept_groups = 1");
   expect({"moe.shared_experts=1", "moe.moe_intermediate_size=5", "mesh.tp=2", "mesh.esp=1"},
          "moe.shared_experts x moe.moe_intermediate_size = 5 is not divisible by mesh.tp = 2");
-  expect({"moe.gate=base", "moe.num_experts_per_tok=1", "schedule.moe=parm"},
-         "moe.gate = \"base\" decides over groups of tokens, but schedule.moe = \"parm\" gates copies of them");
+  expect({"moe.gate=base", "moe.num_experts_per_tok=1", "schedule.moe=parm", "mesh.tp=2"},
+         "moe.gate = \"base\" decides over groups of tokens, but schedule.moe = \"parm\" gates mesh.tp = 2 copies of "
+         "them");
   expect({"moe.gate=gshard", "moe.sample=gumbel", "schedule.moe=parm", "mesh.tp=2"},
          "schedule.moe = \"parm\" gates mesh.tp = 2 copies of each token, which moe.sample = \"gumbel\" and moe.jitter "
          "= 0 "

@@ -3,11 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace plait {
 
@@ -22,6 +24,8 @@ class JsonLine {
     return put(key, std::to_string(value));
   }
   JsonLine& add(std::string_view key, std::string_view value);
+  JsonLine& add(std::string_view key, std::span<const double> values);
+  JsonLine& add(std::string_view key, std::span<const JsonLine> objects);
 
   std::string str() const { return "{" + body_ + "}"; }  // without a newline
 
@@ -31,20 +35,24 @@ class JsonLine {
   std::string body_;
 };
 
-// A flat object: numbers, words, booleans and null by name. A missing name or one of another kind is an InputError that
-// names the file.
+// An object: numbers, words, booleans, null, lists of numbers and lists of such objects by name. A missing name or one
+// of another kind is an InputError that names the file.
 class JsonObject {
  public:
-  // `where` is the name a message gives to the text. Nested values are refused.
+  // `where` is the name a message gives to the text. What is nested otherwise is refused.
   static JsonObject parse(std::string_view text, std::string where);
 
   bool has(const std::string& key) const { return values_.contains(key); }
   double number(const std::string& key) const;  // NaN where the file says null
   int64_t integer(const std::string& key) const;
   const std::string& text(const std::string& key) const;
+  const std::vector<double>& numbers(const std::string& key) const;
+  const std::vector<JsonObject>& objects(const std::string& key) const;
 
  private:
-  using Value = std::variant<std::nullptr_t, bool, int64_t, double, std::string>;
+  struct Reader;
+  using Value =
+      std::variant<std::nullptr_t, bool, int64_t, double, std::string, std::vector<double>, std::vector<JsonObject>>;
   const Value& at(const std::string& key) const;
   [[noreturn]] void refuse(const std::string& key, std::string_view expected) const;
   std::map<std::string, Value> values_;

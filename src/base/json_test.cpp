@@ -32,6 +32,21 @@ TEST(Json, writes_one_object_in_the_order_of_the_calls) {
   EXPECT_EQ(JsonLine{}.str(), "{}");
 }
 
+TEST(Json, lists_of_numbers_and_of_objects_read_back) {
+  const std::vector<double> share = {0.25, 0.75, NAN};
+  const std::vector<JsonLine> layers = {JsonLine{}.add("layer", 1).add("share", std::span(share).first(2)), JsonLine{}};
+  const std::string line = JsonLine{}.add("layers", layers).add("all", share).str();
+  EXPECT_EQ(line, R"({"layers": [{"layer": 1, "share": [0.25, 0.75]}, {}], "all": [0.25, 0.75, null]})");
+  const JsonObject read = JsonObject::parse(R"({"layers": [{"layer": 1, "share": [0.25, 3]}, {}]})", "m.jsonl");
+  EXPECT_EQ(read.objects("layers").size(), 2u);
+  EXPECT_EQ(read.objects("layers")[0].integer("layer"), 1);
+  EXPECT_EQ(read.objects("layers")[0].numbers("share"), (std::vector<double>{0.25, 3}));
+  EXPECT_EQ(message([&] { read.objects("layers")[0].numbers("layer"); }),
+            "m.jsonl: \"layer\" must be a list of numbers");
+  EXPECT_NE(message([] { JsonObject::parse(R"({"a": [1, "b"]})", "m.jsonl"); }).find("m.jsonl: \"a\" must be"),
+            std::string::npos);
+}
+
 TEST(Json, what_json_lacks_becomes_null) {
   const std::string line = JsonLine{}.add("a", NAN).add("b", -std::numeric_limits<double>::infinity()).str();
   EXPECT_EQ(line, R"({"a": null, "b": null})");
@@ -60,7 +75,8 @@ TEST(Json, a_fault_names_the_file_and_the_key) {
   EXPECT_EQ(message([&] { object.number("w"); }), "state.json: \"w\" must be a number");
   EXPECT_EQ(message([&] { object.text("a"); }), "state.json: \"a\" must be a word in quotes");
   EXPECT_EQ(message([] { JsonObject::parse("{\"a\": 1", "state.json"); }), "state.json: expected one JSON object");
-  EXPECT_EQ(message([] { JsonObject::parse("{\"a\": [1]}", "s"); }), "s: \"a\" must be a number or a word");
+  EXPECT_EQ(message([] { JsonObject::parse("{\"a\": {}}", "s"); }),
+            "s: \"a\" must be a number, a word, or a list of numbers or of objects");
 }
 
 }  // namespace

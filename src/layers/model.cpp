@@ -94,7 +94,10 @@ Model build_model(const Mesh& mesh, const ModelSizes& sizes) {
 }
 
 Model build_logits(const ModelSizes& sizes) {
-  Writer w(Mesh{}, without_draws(sizes));
+  ModelSizes alone = without_draws(sizes);
+  alone.aux_coef = alone.z_coef = 0;
+  alone.aux_group = 0;
+  Writer w(Mesh{}, alone);
   declare_data(w);
   const Body body = write_body(w);
   w.model.logits = write_head(w, body.x);

@@ -35,13 +35,7 @@ std::vector<Legs> way_out(const Writer& w) {
   return way;
 }
 
-// Tokens as the gate takes them, and results back as they are held between blocks.
-ValueId to_gate(Writer& w, ValueId x) {
-  if (w.sizes.family == Family::s1) return w.b.slice(x, w.tp, "T");
-  if (w.sizes.family != Family::parm) return x;
-  return w.b.join(w.tp.empty() ? x : w.b.add(Dup{"T", w.tp}, {x}), w.esp, "T");
-}
-
+// Results back as tokens are held between blocks.
 ValueId from_gate(Writer& w, ValueId y) {
   if (w.sizes.family == Family::s1) return w.b.join(y, w.tp, "T");
   if (w.sizes.family != Family::parm) return y;
@@ -49,70 +43,12 @@ ValueId from_gate(Writer& w, ValueId y) {
   return w.tp.empty() ? own : w.b.add(Pick{"T", w.tp}, {own});
 }
 
-struct Gated {
-  ValueId weight, idx, slot;
-  GateSums sums;
-};
-
 // Tokens with their routes.
 struct Routed {
   ValueId tokens;
   Gated gated;
   Routing routing;
 };
-
-// Sums over the tokens of the gate, each token once.
-ValueId once(Writer& w, ValueId sum) {
-  const int copies = w.sizes.family == Family::parm ? w.b.mesh().count(w.tp) : 1;
-  return copies == 1 ? sum : w.b.add(Scale{1.0 / copies}, {sum});
-}
-
-Route route_of(const ModelSizes& s, int64_t layer) {
-  Route route{s.gate, s.normalize, s.drop, s.routes(), s.capacity, s.group, s.rule};
-  route.rule.stream = layer;
-  return route;
-}
-
-// A data leaf [T] as the gate takes its tokens.
-ValueId gate_data(Writer& w, const char* leaf) {
-  const ValueId all = w.b.schedule().find(leaf);
-  return w.sizes.family == Family::sharded ? w.b.slice(all, w.tp, "T") : to_gate(w, all);
-}
-
-ValueId write_logits(Writer& w, ValueId h, int64_t layer) {
-  if (w.sizes.jitter > 0) h = w.b.add(Jitter{w.sizes.jitter, layer}, {h, w.b.schedule().find("step_key")}, "jitter");
-  return w.product(h, layer_name(layer, "mlp.gate.weight"), {"T", "E"}, "logits");
-}
-
-std::vector<ValueId> write_hash_route(Writer& w, ValueId mask) {
-  const ModelSizes& s = w.sizes;
-  return w.b.add_all(HashRoute{s.experts, s.top_k, s.capacity, s.group}, {gate_data(w, "ids"), mask}, "route");
-}
-
-std::vector<ValueId> write_route(Writer& w, ValueId logits, ValueId mask, int64_t layer) {
-  const Route route = route_of(w.sizes, layer);
-  std::vector<ValueId> operands = {logits, mask};
-  if (route.gate == Gate::sigmoid) operands.push_back(w.b.schedule().find(bias_name(layer)));
-  if (route.draws()) operands.push_back(w.b.schedule().find("step_key"));
-  return w.b.add_all(route, operands, "route");
-}
-
-Gated write_gate(Writer& w, ValueId h, int64_t layer) {
-  const ModelSizes& s = w.sizes;
-  const ValueId mask = gate_data(w, "mask"), logits = s.gate == Gate::hash ? -1 : write_logits(w, h, layer);
-  const std::vector<ValueId> routes = logits < 0 ? write_hash_route(w, mask) : write_route(w, logits, mask, layer);
-  Gated gated{routes[0], routes[1], routes[2], {}};
-  const std::vector<ValueId> load = w.b.add_all(Load{s.experts}, {gated.idx, gated.slot}, "load");
-  gated.sums.chosen = once(w, load[0]);
-  gated.sums.kept = once(w, load[1]);
-  if (s.counts_apart())
-    gated.sums.counted = once(w, w.b.add(Load{s.experts, s.aux_choices()}, {gated.idx, gated.slot}, "load_first"));
-  if (s.aux_coef == 0 && s.z_coef == 0) return gated;
-  const std::vector<ValueId> stats = w.b.add_all(GateStats{}, {logits, mask}, "gate_stats");
-  gated.sums.psum = once(w, stats[0]);
-  gated.sums.zsum = once(w, stats[1]);
-  return gated;
-}
 
 ValueId write_experts(Writer& w, ValueId rows, int64_t layer) {
   const ModelSizes& s = w.sizes;
@@ -182,31 +118,6 @@ MoeOutput write_moe(Writer& w, ValueId x, int64_t layer) {
   MoeTerms moe = write_moe_terms(w, w.norm(x, layer_name(layer, "post_attention_layernorm.weight")), layer);
   moe.terms.insert(moe.terms.begin(), x);
   return {w.b.add(Add{}, moe.terms, "x"), moe.sums};
-}
-
-void write_gate_losses(Writer& w, const std::vector<GateSums>& layers) {
-  const ModelSizes& s = w.sizes;
-  const bool losses = s.aux_coef != 0 || s.z_coef != 0;
-  w.b.scope("gates.");
-  std::vector<ValueId> sums;
-  for (const GateSums& g : layers) {
-    if (losses) sums.insert(sums.end(), {g.psum, g.zsum});
-    sums.insert(sums.end(), {g.chosen, g.kept});
-    if (g.counted >= 0) sums.push_back(g.counted);
-  }
-  if (sums.empty()) return;
-  sums = w.b.move_all(sums, leave_legs(w.gated));
-  std::vector<ValueId> terms;
-  for (auto it = sums.begin(); it != sums.end();) {
-    const ValueId psum = losses ? *it++ : -1, zsum = losses ? *it++ : -1;
-    w.model.chosen.push_back(*it++);
-    w.model.kept.push_back(*it++);
-    const ValueId load = s.counts_apart() ? *it++ : w.model.chosen.back();
-    if (!losses) continue;
-    const ValueId inv = w.b.schedule().find("inv_tokens"), share = w.b.schedule().find("share");
-    terms.push_back(w.b.add(Balance{s.aux_coef, s.z_coef, s.aux_choices()}, {psum, load, zsum, inv, share}, "aux"));
-  }
-  if (!terms.empty()) w.model.aux = terms.size() == 1 ? terms[0] : w.b.add(Add{}, terms, "aux_total");
 }
 
 }  // namespace plait

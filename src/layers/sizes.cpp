@@ -28,9 +28,11 @@ bool fuses(const Config& c, Family family) {
   return c.schedule.fuse == "yes";
 }
 
-// These balance by other means than a loss.
-bool has_aux_loss(Gate gate) {
-  return gate != Gate::sigmoid && gate != Gate::expert_choice && gate != Gate::base && gate != Gate::hash;
+// Tokens whose statistics make one auxiliary loss: a sequence, what one gate sees (each token once), or all.
+int64_t aux_group(const Config& c, Gate gate) {
+  if (gate == Gate::sigmoid) return c.train.seq_length;
+  if (gate == Gate::noisy_topk || c.moe.aux_scope == "global") return 0;
+  return c.schedule.moe == "parm" ? micro_tokens(c) * std::max<int64_t>(1, c.mesh.esp / c.mesh.tp) : gated_tokens(c);
 }
 
 // What only some gates read.
@@ -47,7 +49,9 @@ void fill_gate(ModelSizes& s, const Config& c) {
   s.normalize = s.gate == Gate::switch_top1 ? Normalize::none : choice<Normalize>(c.moe.normalize, "moe.normalize");
   s.jitter = s.gate == Gate::hash ? 0 : c.moe.jitter;
   s.shared_experts = c.moe.shared_experts;
-  s.aux_coef = has_aux_loss(s.gate) ? c.moe.aux_coef : 0;
+  s.aux_coef = aux_coef(c);
+  if (s.aux_coef != 0) s.aux_group = aux_group(c, s.gate);
+  s.noise = s.gate == Gate::noisy_topk;
   s.z_coef = s.gate == Gate::hash ? 0 : c.moe.z_coef;
   if (s.gate == Gate::base) s.group = gate_group(c);
 }
@@ -100,6 +104,7 @@ ModelSizes model_sizes(const Config& c) {
 ModelSizes without_draws(const ModelSizes& sizes) {
   ModelSizes s = sizes;
   s.rule.sample = Sample::none;
+  s.noise = false;
   s.jitter = 0;
   if (s.drop == Drop::rts) s.drop = Drop::position;
   return s;

@@ -41,7 +41,9 @@ struct ModelSizes {
   double bias_rate = 0;  // sigmoid: how far a bias moves in a step
   int64_t shared_experts = 0;
   double aux_coef = 0, z_coef = 0;
-  bool fuse = false;  // the exchange over ep and the gather over esp in one message
+  int64_t aux_group = 0;  // tokens of one auxiliary loss, of which the mean counts; 0: the whole micro-batch
+  bool noise = false;     // noisy_topk: in training
+  bool fuse = false;      // the exchange over ep and the gather over esp in one message
 
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;  // in every layer
@@ -53,10 +55,11 @@ struct ModelSizes {
   int64_t backward_chunks() const { return chunks_backward ? chunks_backward : chunks; }
   int64_t parts() const { return std::max(chunks, backward_chunks()); }  // of the rows, that experts compute apart
   int64_t head_size() const { return width / heads; }
-  bool draws() const { return drop == Drop::rts || rule.sample != Sample::none || jitter > 0; }
+  bool draws() const { return drop == Drop::rts || rule.sample != Sample::none || jitter > 0 || noise; }
   int64_t routes() const { return gate == Gate::expert_choice ? experts : top_k; }  // places of a token, K
   int64_t aux_choices() const { return gate == Gate::gshard ? 1 : top_k; }          // that the auxiliary loss counts
-  bool counts_apart() const { return aux_coef != 0 && aux_choices() < top_k; }
+  bool counts_apart() const { return aux_coef != 0 && (aux_choices() < top_k || aux_group > 0); }
+  bool balances() const { return aux_coef != 0 && gate != Gate::noisy_topk; }  // by psum and the routes
   bool has_experts(int64_t layer) const { return moe_every > 0 && (layer + 1) % moe_every == 0; }
 };
 

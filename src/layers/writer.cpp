@@ -84,6 +84,7 @@ void Writer::declare_experts(int64_t l) {
   const Dim d{"D", s.width};
   const Dim e{"E", s.experts, stack_of(ep)}, f{"F", s.expert_ffn, stack_of(esp)};
   if (s.gate != Gate::hash) declare({layer_name(l, "mlp.gate.weight")}, {{"E", s.experts}, d}, gated);
+  if (s.gate == Gate::noisy_topk) declare({layer_name(l, "mlp.gate_noise.weight")}, {{"E", s.experts}, d}, gated);
   if (s.gate == Gate::sigmoid) b.leaf(LeafKind::state, bias_name(l), std::vector<Dim>{{"E", s.experts}});
   declare({layer_name(l, "mlp.experts." + up)}, hidden_pair(s, {e}, f), edp);
   declare({layer_name(l, "mlp.experts.down_proj"), out_std}, {e, d, f}, edp);

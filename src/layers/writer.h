@@ -78,8 +78,20 @@ ValueId write_shared_experts(Writer& w, ValueId normed, int64_t layer);
 struct GateSums {
   ValueId psum = -1, zsum = -1;  // -1 where no coefficient is set
   ValueId chosen = -1, kept = -1;
-  ValueId counted = -1;  // the routes that the auxiliary loss counts, where these are not all
+  ValueId counted = -1;                // the routes that the auxiliary loss counts, where these are not all
+  ValueId importance = -1, load = -1;  // of a noisy gate
 };
+
+// Tokens as the gate takes them.
+ValueId to_gate(Writer& w, ValueId x);
+
+// The routes of tokens [T, D] as the gate takes them.
+struct Gated {
+  ValueId weight, idx, slot;
+  GateSums sums;
+};
+Gated write_gate(Writer& w, ValueId h, int64_t layer);
+
 struct MoeOutput {
   ValueId y;
   GateSums sums;
@@ -95,7 +107,8 @@ MoeTerms write_moe_terms(Writer& w, ValueId normed, int64_t layer);
 // logits [T, V], V sharded over tp.
 ValueId write_head(Writer& w, ValueId x);
 ValueId write_nll(Writer& w, ValueId logits);
-// Leaves the sums of all layers in one message; sets chosen, kept and aux of the model.
+// Leaves the sums of all layers together, in one message where they are held alike; sets chosen, kept and aux of the
+// model.
 void write_gate_losses(Writer& w, const std::vector<GateSums>& layers);
 
 }  // namespace plait

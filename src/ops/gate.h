@@ -4,6 +4,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <functional>
 #include <stdexcept>
 
@@ -58,19 +59,72 @@ struct RouteGrad {
 // The gradient with the choice held fixed, through the softmax or sigmoid and the normalisation.
 void route_grad(const RouteGrad& grad, const RouteOptions& options, const at::Tensor& dlogits_TE);
 
-// psum[e] = sum over real tokens of the probability of e; zsum[] = sum of logsumexp(logits)^2.
+// Which tokens are summed together: all of a rank's, or those of each group of `size` tokens of the world, of which the
+// rank's first token is number `first` counted from the beginning of its first group.
+struct TokenGroups {
+  int64_t size = 0, first = 0;
+
+  int64_t of(int64_t token) const { return size ? (first + token) / size : 0; }
+  int64_t begin(int64_t group) const { return size ? std::max<int64_t>(0, group * size - first) : 0; }
+  int64_t end(int64_t group, int64_t tokens) const {
+    return size ? std::clamp<int64_t>((group + 1) * size - first, 0, tokens) : tokens;
+  }
+};
+
+// psum[e] = sum over real tokens of the score of e: its probability, or its share of the sigmoids; zsum[] = sum of
+// logsumexp(logits)^2. Of groups: psum[W, E], zsum[W].
 struct GateStats {
   at::Tensor psum_E, zsum;
 };
+struct StatsOptions {
+  TokenGroups groups = {};
+  Score score = Score::softmax;
+};
 
-void gate_stats(const at::Tensor& logits_TE, const at::Tensor& mask_T, const GateStats& out);
+void gate_stats(const at::Tensor& logits_TE, const at::Tensor& mask_T, const GateStats& out,
+                const StatsOptions& options = {});
 
-// `grad` holds dpsum_E and dzsum.
-void gate_stats_grad(const at::Tensor& logits_TE, const at::Tensor& mask_T, const GateStats& grad,
+// `grad` holds dpsum and dzsum.
+struct GateStatsGrad {
+  GateStats grad;
+  StatsOptions options = {};
+};
+void gate_stats_grad(const at::Tensor& logits_TE, const at::Tensor& mask_T, const GateStatsGrad& grad,
                      const at::Tensor& dlogits_TE);
 
-// load[e]: routes that chose e, before dropping. In the element type of load_E.
-void expert_load(const at::Tensor& idx_TK, const at::Tensor& load_E);
+// load[e]: routes that chose e, before dropping; of groups [W, E]. In the element type of load_E.
+void expert_load(const at::Tensor& idx_TK, const at::Tensor& load_E, const TokenGroups& groups = {});
+
+// noisy = logits + draw(token, expert) * softplus(spread); draws are standard normal.
+using Draws = std::function<double(int64_t token, int64_t expert)>;
+struct NoiseTerms {
+  at::Tensor logits_TE, spread_TE;
+};
+void add_noise(const NoiseTerms& terms, const Draws& draws, const at::Tensor& noisy_TE);
+void noise_grad(const at::Tensor& spread_TE, const at::Tensor& dnoisy_TE, const Draws& draws,
+                const at::Tensor& dspread_TE);
+
+// Of the noisy gate (Shazeer et al. 2017): importance[e] = sum over real tokens of the softmax over the top k noisy
+// logits; load[e] = sum of the probability that e would be among them were its noise drawn again, the others' kept.
+struct NoisyLogits {
+  at::Tensor logits_TE, spread_TE, noisy_TE;
+};
+struct NoisyStats {
+  at::Tensor importance_E, load_E;
+};
+void noisy_stats(const NoisyLogits& of, const at::Tensor& mask_T, int64_t top_k, const NoisyStats& out);
+
+struct NoisyStatsGrad {
+  int64_t top_k = 1;
+  NoisyStats grad;
+};
+void noisy_stats_grad(const NoisyLogits& of, const at::Tensor& mask_T, const NoisyStatsGrad& grad,
+                      const NoisyLogits& out);
+
+// Variance over mean square of the elements.
+double squared_variation(const at::Tensor& x_E);
+// dx = scale * its gradient.
+void squared_variation_grad(const at::Tensor& x_E, double scale, const at::Tensor& dx_E);
 
 // y[t, d] = factor(t, d) * x[t, d]; x [T, D] may be the output.
 void scale_each(const at::Tensor& x_TD, const std::function<double(int64_t token, int64_t column)>& factor,

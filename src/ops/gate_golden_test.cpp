@@ -220,7 +220,7 @@ TEST(GoldenGate, gradient_of_the_weights_of_top1) {
 
 TEST(GoldenGate, gradient_of_the_aux_loss_of_top1) {
   at::Tensor load = numbers({4}, {1, 2, 3, 2}), dlogits = stale({8, 4}, at::kFloat);
-  gate_stats_grad(golden_logits(), {}, {load.mul(4.0 / 64), numbers({}, {0})}, dlogits);
+  gate_stats_grad(golden_logits(), {}, {{load.mul(4.0 / 64), numbers({}, {0})}}, dlogits);
   at::Tensor golden = numbers({8, 4}, {-.007703, -.000731, .009731, -.001297, -.019718, -.000223, .020251, -.000309,
                                        -.011245, .000594,  .010012, .000639,  -.02263,  .001492,  .019886, .001251,
                                        -.014611, .002971,  .0097,   .00194,   -.006005, -.007477, .017286, -.003803,

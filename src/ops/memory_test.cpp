@@ -22,12 +22,12 @@ TEST(Memory, changes_no_bit_of_a_gates_gradient) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const at::Tensor logits = random({1, 4}, seed), dpsum = random({4}, seed + 1000), dzsum = random({}, seed + 2000);
     const at::Tensor far = at::empty({64, 4}, at::kDouble).narrow(0, 32, 1);
-    gate_stats_grad(logits, {}, {dpsum, dzsum}, far);
+    gate_stats_grad(logits, {}, {{dpsum, dzsum}}, far);
     std::vector<std::vector<double>> pieces(16, std::vector<double>(4));
     for (size_t i = 1; i + 1 < pieces.size(); ++i) {
       std::vector<double>().swap(pieces[i - 1]);  // for the kernel to take
       const at::Tensor close = at::from_blob(pieces[i].data(), {1, 4}, at::kDouble);
-      gate_stats_grad(logits, {}, {dpsum, dzsum}, close);
+      gate_stats_grad(logits, {}, {{dpsum, dzsum}}, close);
       ASSERT_TRUE(close.equal(far)) << "seed " << seed << ", piece " << i;
     }
   }

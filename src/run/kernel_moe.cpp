@@ -110,28 +110,104 @@ Kernel prepare(const RouteGrad& op, const StepTypes&) {
   };
 }
 
-Kernel prepare(const GateStats&, const StepTypes&) {
-  return [](Call& call) {
-    const at::Tensor& logits = call.in(0);
-    const at::Tensor psum = call.make(0, {logits.size(-1)}, logits.scalar_type());
-    ops::gate_stats(logits, call.in(1), {psum, call.make(1, {}, logits.scalar_type())});
+namespace {
+
+// Of sums for every `group` tokens, held as `sums`.
+ops::TokenGroups token_groups(const StepTypes& types, const Type& sums, int64_t group) {
+  if (group == 0) return {};
+  return {group, types.range(*types.in[0], "T").first - types.range(sums, "W").first * group};
+}
+
+}  // namespace
+
+Kernel prepare(const GateStats& op, const StepTypes& types) {
+  const ops::StatsOptions o{token_groups(types, *types.out[0], op.group), op.score};
+  return [o, psum = types.shape(*types.out[0]), zsum = types.shape(*types.out[1])](Call& call) {
+    const at::ScalarType dtype = call.in(0).scalar_type();
+    ops::gate_stats(call.in(0), call.in(1), {call.make(0, psum, dtype), call.make(1, zsum, dtype)}, o);
   };
 }
 
-Kernel prepare(const GateStatsGrad&, const StepTypes&) {
-  return [](Call& call) {
+Kernel prepare(const GateStatsGrad& op, const StepTypes& types) {
+  const ops::StatsOptions o{token_groups(types, *types.in[2], op.group), op.score};
+  return [o](Call& call) {
     const at::Tensor& logits = call.in(0);
-    ops::gate_stats_grad(logits, call.in(1), {call.in(2), call.in(3)},
+    ops::gate_stats_grad(logits, call.in(1), {{call.in(2), call.in(3)}, o},
                          call.make(0, logits.sizes(), logits.scalar_type()));
   };
 }
 
 Kernel prepare(const Load& op, const StepTypes& types) {
-  return [op, dtype = types.dtype](Call& call) {
+  const ops::TokenGroups groups = token_groups(types, *types.out[0], op.group);
+  return [op, groups, dtype = types.dtype, shape = types.shape(*types.out[0])](Call& call) {
     const auto counted = [&](const at::Tensor& x) { return op.choices ? x.narrow(1, 0, op.choices).contiguous() : x; };
     const at::Tensor idx = counted(call.in(0)), slot = counted(call.in(1));
-    ops::expert_load(idx, call.make(0, {op.experts}, dtype));
-    ops::expert_load(at::where(slot.ge(0), idx, -1), call.make(1, {op.experts}, dtype));
+    ops::expert_load(idx, call.make(0, shape, dtype), groups);
+    ops::expert_load(at::where(slot.ge(0), idx, -1), call.make(1, shape, dtype), groups);
+  };
+}
+
+namespace {
+
+// Of an element of this rank's [T, E].
+ops::Draws normal_draws(uint64_t key, int64_t first, int64_t experts) {
+  return [=](int64_t token, int64_t expert) {
+    return normal(key, static_cast<uint64_t>((first + token) * experts + expert));
+  };
+}
+
+}  // namespace
+
+Kernel prepare(const Noise& op, const StepTypes& types) {
+  return [op, first = types.range(*types.in[0], "T").first](Call& call) {
+    const at::Tensor& logits = call.in(0);
+    const uint64_t key = draw_key(*call.in(2).const_data_ptr<int64_t>(), op.stream, Draw::noise);
+    ops::add_noise({logits, call.in(1)}, normal_draws(key, first, logits.size(1)),
+                   call.make(0, logits.sizes(), logits.scalar_type()));
+  };
+}
+
+Kernel prepare(const NoiseGrad& op, const StepTypes& types) {
+  return [op, first = types.range(*types.in[0], "T").first](Call& call) {
+    const at::Tensor& spread = call.in(0);
+    const uint64_t key = draw_key(*call.in(1).const_data_ptr<int64_t>(), op.stream, Draw::noise);
+    ops::noise_grad(spread, call.in(2), normal_draws(key, first, spread.size(1)),
+                    call.make(0, spread.sizes(), spread.scalar_type()));
+  };
+}
+
+Kernel prepare(const NoisyStats& op, const StepTypes&) {
+  return [op](Call& call) {
+    const at::Tensor& noisy = call.in(2);
+    const auto sums = [&](size_t i) { return call.make(i, {noisy.size(1)}, noisy.scalar_type()); };
+    const at::Tensor importance = sums(0);
+    ops::noisy_stats({call.in(0), call.in(1), noisy}, call.in(3), op.top_k, {importance, sums(1)});
+  };
+}
+
+Kernel prepare(const NoisyStatsGrad& op, const StepTypes&) {
+  return [op](Call& call) {
+    std::vector<at::Tensor> out;
+    for (size_t i = 0; i < 3; ++i) out.push_back(call.make(i, call.in(i).sizes(), call.in(i).scalar_type()));
+    ops::noisy_stats_grad({call.in(0), call.in(1), call.in(2)}, call.in(3), {op.top_k, {call.in(4), call.in(5)}},
+                          {out[0], out[1], out[2]});
+  };
+}
+
+// Operands importance, load, share.
+Kernel prepare(const Variation& op, const StepTypes&) {
+  return [op](Call& call) {
+    const double both = ops::squared_variation(call.in(0)) + ops::squared_variation(call.in(1));
+    call.make(0, {}, call.in(0).scalar_type()).copy_(call.in(2) * (op.coef / 2 * both));
+  };
+}
+
+// Operands importance, load, share, dloss.
+Kernel prepare(const VariationGrad& op, const StepTypes&) {
+  return [op](Call& call) {
+    const double scale = op.coef / 2 * (call.in(2) * call.in(3)).item<double>();
+    for (size_t i = 0; i < 2; ++i)
+      ops::squared_variation_grad(call.in(i), scale, call.make(i, call.in(i).sizes(), call.in(i).scalar_type()));
   };
 }
 
@@ -143,23 +219,36 @@ Kernel prepare(const BalanceBias& op, const StepTypes&) {
   };
 }
 
+namespace {
+
+// chosen / (the real tokens of its group); of a single group they are those of the micro-batch.
+at::Tensor share_of_tokens(const at::Tensor& chosen, const at::Tensor& inv, int64_t top_k) {
+  if (chosen.dim() == 1) return chosen * inv;
+  const at::Tensor routes = chosen.sum(1, true);
+  return chosen * static_cast<double>(top_k) / routes.clamp_min(1e-6);
+}
+
+}  // namespace
+
 // Operands psum, chosen, zsum, inv_tokens, share.
 Kernel prepare(const Balance& op, const StepTypes&) {
   return [op](Call& call) {
-    const at::Tensor &psum = call.in(0), &chosen = call.in(1), &inv = call.in(3);
-    const double per_choice = static_cast<double>(psum.numel()) / static_cast<double>(op.top_k);
-    const at::Tensor loss = (psum * chosen).sum() * (op.aux * per_choice) * inv * inv + call.in(2) * (op.z * inv);
+    const at::Tensor &psum = call.in(0), &inv = call.in(3);
+    const double per_choice = static_cast<double>(psum.size(-1)) / static_cast<double>(op.top_k);
+    const at::Tensor loads = share_of_tokens(call.in(1), inv, op.top_k);
+    const at::Tensor loss = (psum * loads).sum() * (op.aux * per_choice) * inv + call.in(2).sum() * (op.z * inv);
     call.make(0, {}, psum.scalar_type()).copy_(loss * call.in(4));
   };
 }
 
 // Operands chosen, inv_tokens, share, dloss.
-Kernel prepare(const BalanceGrad& op, const StepTypes&) {
-  return [op](Call& call) {
+Kernel prepare(const BalanceGrad& op, const StepTypes& types) {
+  return [op, zsum = types.shape(*types.out[1])](Call& call) {
     const at::Tensor &chosen = call.in(0), &inv = call.in(1), weight = call.in(2) * call.in(3) * inv;
-    const double per_choice = static_cast<double>(chosen.numel()) / static_cast<double>(op.top_k);
-    call.make(0, chosen.sizes(), chosen.scalar_type()).copy_(chosen * (weight * inv * (op.aux * per_choice)));
-    call.make(1, {}, chosen.scalar_type()).copy_(weight * op.z);
+    const double per_choice = static_cast<double>(chosen.size(-1)) / static_cast<double>(op.top_k);
+    call.make(0, chosen.sizes(), chosen.scalar_type())
+        .copy_(share_of_tokens(chosen, inv, op.top_k) * (weight * (op.aux * per_choice)));
+    call.make(1, zsum, chosen.scalar_type()).copy_(weight * op.z);
   };
 }
 

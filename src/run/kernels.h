@@ -48,5 +48,11 @@ Kernel prepare(const Sgd& op, const StepTypes& types);
 Kernel prepare(const HashRoute& op, const StepTypes& types);
 Kernel prepare(const Jitter& op, const StepTypes& types);
 Kernel prepare(const BalanceBias& op, const StepTypes& types);
+Kernel prepare(const Noise& op, const StepTypes& types);
+Kernel prepare(const NoiseGrad& op, const StepTypes& types);
+Kernel prepare(const NoisyStats& op, const StepTypes& types);
+Kernel prepare(const NoisyStatsGrad& op, const StepTypes& types);
+Kernel prepare(const Variation& op, const StepTypes& types);
+Kernel prepare(const VariationGrad& op, const StepTypes& types);
 
 }  // namespace plait

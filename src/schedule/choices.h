@@ -12,8 +12,11 @@ enum class Act { silu, gelu, relu };  // gelu: the exact one, by erf
 // renormalised. topk_softmax: the softmax over the top k logits only. gshard: the two largest; second choices queue
 // behind all first ones. sigmoid: the top k of sigmoid + bias, weights without the bias. expert_choice: each expert
 // takes the tokens of a gate group that want it most (K = E). base: tokens of a gate group shared out evenly. hash: by
-// the token's id alone.
-enum class Gate { softmax, switch_top1, topk_softmax, gshard, sigmoid, expert_choice, base, hash };
+// the token's id alone. noisy_topk: topk_softmax of logits with learned noise (op Noise), its losses from the noise.
+enum class Gate { softmax, switch_top1, topk_softmax, gshard, sigmoid, expert_choice, base, hash, noisy_topk };
+
+// What a gate's statistics average: the softmax, or sigmoids divided by their sum over the experts.
+enum class Score { softmax, sigmoid };
 
 // gumbel, in training: the Switch choice, or gshard's second one, is drawn by the softmax instead of being its maximum.
 enum class Sample { none, gumbel };
@@ -50,8 +53,12 @@ struct EnumNames<Act> {
 };
 template <>
 struct EnumNames<Gate> {
-  static constexpr std::array<std::string_view, 8> names = {"softmax", "switch",        "topk_softmax", "gshard",
-                                                            "sigmoid", "expert_choice", "base",         "hash"};
+  static constexpr std::array<std::string_view, 9> names = {
+      "softmax", "switch", "topk_softmax", "gshard", "sigmoid", "expert_choice", "base", "hash", "noisy_topk"};
+};
+template <>
+struct EnumNames<Score> {
+  static constexpr std::array<std::string_view, 2> names = {"softmax", "sigmoid"};
 };
 template <>
 struct EnumNames<Normalize> {

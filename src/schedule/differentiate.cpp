@@ -134,7 +134,20 @@ class Backward {
   void back(const Nll&) { give(NllGrad{}, {in()[0], in()[2], dy_[0]}, {in()[0], in()[1]}); }
   void back(const Route& op) { give(RouteGrad{op}, {in()[0], out()[1], out()[2], cotangent(0)}, {in()[0]}); }
   void back(const Jitter& op) { give(op, {dy_[0], in()[1]}, {in()[0]}); }
-  void back(const GateStats&) { give(GateStatsGrad{}, {in()[0], in()[1], cotangent(0), cotangent(1)}, {in()[0]}); }
+  void back(const GateStats& op) {
+    give(GateStatsGrad{op.group, op.score}, {in()[0], in()[1], cotangent(0), cotangent(1)}, {in()[0]});
+  }
+  void back(const Noise& op) {
+    cotangents_[in()[0]].push_back(dy_[0]);
+    give(NoiseGrad{op.stream}, {in()[1], in()[2], dy_[0]}, {in()[1]});
+  }
+  void back(const NoisyStats& op) {
+    give(NoisyStatsGrad{op.top_k}, {in()[0], in()[1], in()[2], in()[3], cotangent(0), cotangent(1)},
+         {in()[0], in()[1], in()[2]});
+  }
+  void back(const Variation& op) {
+    give(VariationGrad{op.coef}, {in()[0], in()[1], in()[2], dy_[0]}, {in()[0], in()[1]});
+  }
   void back(const Balance& op) {
     give(BalanceGrad{op.aux, op.z, op.top_k}, {in()[1], in()[3], in()[4], dy_[0]}, {in()[0], in()[2]});
   }

@@ -7,7 +7,7 @@
 
 namespace plait {
 
-enum class Draw : uint64_t { priority, sample, jitter };
+enum class Draw : uint64_t { priority, sample, jitter, noise };
 
 inline uint64_t draw_key(int64_t step_key, int64_t stream, Draw purpose) {
   return hash64(hash64(static_cast<uint64_t>(step_key), static_cast<uint64_t>(stream)), static_cast<uint64_t>(purpose));

@@ -252,6 +252,37 @@ TEST(Gradient, of_the_auxiliary_losses) {
   c.check(c.add(Balance{.aux = 0.6, .z = 0.3, .top_k = 2}, {stats[0], chosen, stats[1], inverse, share}));
 }
 
+// Groups of three tokens, one of them padded throughout; sums and loads of each.
+TEST(Gradient, of_the_auxiliary_losses_of_groups_of_tokens) {
+  for (Score score : {Score::softmax, Score::sigmoid}) {
+    Case c;
+    const ValueId logits = c.parameter("logits", {{"T", 9}, {"E", 4}}), mask = c.data("mask", {{"T", 9}});
+    c.fed(mask) = Array({9}, {1, 1, 0, 0, 0, 0, 1, 1, 1});
+    const std::vector<ValueId> routes = c.add(Route{.top_k = 2}, {logits, mask}),
+                               stats = c.add(GateStats{.group = 3, .score = score}, {logits, mask});
+    const ValueId chosen = c.add(Load{.experts = 4, .group = 3}, {routes[1], routes[2]})[0],
+                  inverse = c.data("inverse", {}), share = c.data("share", {});
+    c.fed(inverse)[0] = 0.2;
+    c.fed(share)[0] = 0.75;
+    c.check(c.add(Balance{.aux = 0.6, .z = 0.3, .top_k = 2}, {stats[0], chosen, stats[1], inverse, share}));
+  }
+}
+
+TEST(Gradient, of_a_noisy_gate_and_its_losses) {
+  for (int64_t top_k : {1, 2, 4}) {
+    Case c;
+    const ValueId logits = c.parameter("logits", {{"T", 6}, {"E", 4}}),
+                  spread = c.parameter("spread", {{"T", 6}, {"E", 4}}), mask = c.data("mask", {{"T", 6}}),
+                  share = c.data("share", {});
+    c.fed(mask) = Array({6}, {1, 1, 0, 1, 1, 1});
+    c.fed(share)[0] = 0.75;
+    const ValueId noisy = c.add(Noise{.stream = 1}, {logits, spread, c.integers("step_key", {}, {77})})[0];
+    const std::vector<ValueId> stats = c.add(NoisyStats{.top_k = top_k}, {logits, spread, noisy, mask});
+    c.check({c.add(Route{.gate = Gate::topk_softmax, .top_k = top_k}, {noisy, mask})[0],
+             c.add(Variation{.coef = 0.6}, {stats[0], stats[1], share})[0]});
+  }
+}
+
 TEST(Gradient, of_rows_encoded_and_decoded_with_weights) {
   for (int64_t capacity : {0, 2}) {
     Case c;

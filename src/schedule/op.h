@@ -284,6 +284,55 @@ struct Jitter {
   bool operator==(const Jitter&) const = default;
 };
 
+// (logits[T, E], spread[T, E], step_key[]) -> logits + a standard normal draw * softplus(spread).
+struct Noise {
+  static constexpr const char* kName = "noise";
+  int64_t stream = 0;
+  static void fields(auto& self, auto&& f) { f("stream", self.stream); }
+  bool operator==(const Noise&) const = default;
+};
+
+// (spread, step_key, dnoisy) -> dspread; dlogits is dnoisy.
+struct NoiseGrad {
+  static constexpr const char* kName = "noise_grad";
+  int64_t stream = 0;
+  static void fields(auto& self, auto&& f) { f("stream", self.stream); }
+  bool operator==(const NoiseGrad&) const = default;
+};
+
+// (logits[T, E], spread[T, E], noisy[T, E], mask[T]) -> (importance[E], load[E]), sums over real tokens of the softmax
+// over the top_k of noisy, and of the probability that an expert would be among them if its own noise were drawn again.
+struct NoisyStats {
+  static constexpr const char* kName = "noisy_stats";
+  int64_t top_k = 1;
+  static void fields(auto& self, auto&& f) { f("top_k", self.top_k); }
+  bool operator==(const NoisyStats&) const = default;
+};
+
+// (logits, spread, noisy, mask, dimportance, dload) -> (dlogits, dspread, dnoisy)
+struct NoisyStatsGrad {
+  static constexpr const char* kName = "noisy_stats_grad";
+  int64_t top_k = 1;
+  static void fields(auto& self, auto&& f) { f("top_k", self.top_k); }
+  bool operator==(const NoisyStatsGrad&) const = default;
+};
+
+// (importance[E], load[E], share[]) -> [] = share * coef * (cv2(importance) + cv2(load)) / 2, cv2 = variance / mean^2.
+struct Variation {
+  static constexpr const char* kName = "variation";
+  double coef = 0;
+  static void fields(auto& self, auto&& f) { f("coef", self.coef); }
+  bool operator==(const Variation&) const = default;
+};
+
+// (importance, load, share, dloss) -> (dimportance, dload)
+struct VariationGrad {
+  static constexpr const char* kName = "variation_grad";
+  double coef = 0;
+  static void fields(auto& self, auto&& f) { f("coef", self.coef); }
+  bool operator==(const VariationGrad&) const = default;
+};
+
 // (logits, idx, slot, dweight) -> dlogits
 struct RouteGrad {
   static constexpr const char* kName = "route_grad";
@@ -292,32 +341,43 @@ struct RouteGrad {
   bool operator==(const RouteGrad&) const = default;
 };
 
-// (logits[T, E], mask[T]) -> (psum[E] = sum_t mask * softmax, zsum[] = sum_t mask * logsumexp^2)
+// (logits[T, E], mask[T]) -> (psum[E] = sum_t mask * score, zsum[] = sum_t mask * logsumexp^2). group > 0: psum[W, E]
+// and zsum[W], one of each for every `group` tokens of the world, held S where the ranks of an atom have whole groups
+// of their own and P where they share one.
 struct GateStats {
   static constexpr const char* kName = "gate_stats";
-  static void fields(auto&, auto&&) {}
+  int64_t group = 0;
+  Score score = Score::softmax;
+  static void fields(auto& self, auto&& f) { f("group", self.group), f("score", self.score); }
   bool operator==(const GateStats&) const = default;
 };
 
 // (logits, mask, dpsum, dzsum) -> dlogits
 struct GateStatsGrad {
   static constexpr const char* kName = "gate_stats_grad";
-  static void fields(auto&, auto&&) {}
+  int64_t group = 0;
+  Score score = Score::softmax;
+  static void fields(auto& self, auto&& f) { f("group", self.group), f("score", self.score); }
   bool operator==(const GateStatsGrad&) const = default;
 };
 
-// (idx[T, K], slot[T, K]) -> side (chosen[E], kept[E]): routes per expert, before and after dropping.
+// (idx[T, K], slot[T, K]) -> side (chosen[E], kept[E]): routes per expert, before and after dropping; group as in
+// gate_stats.
 struct Load {
   static constexpr const char* kName = "load";
   int64_t experts = 1;
   int64_t choices = 0;  // count only so many routes of each token, from its first; 0: all
-  static void fields(auto& self, auto&& f) { f("experts", self.experts), f("choices", self.choices); }
+  int64_t group = 0;
+  static void fields(auto& self, auto&& f) {
+    f("experts", self.experts), f("choices", self.choices), f("group", self.group);
+  }
   bool operator==(const Load&) const = default;
 };
 
 // (psum[E], chosen[E], zsum[], inv_tokens[], share[]) -> [] =
 // share * (aux * E/k * sum_e (psum_e * inv) * (chosen_e * inv) + z * zsum * inv): the auxiliary losses of a
-// micro-batch.
+// micro-batch. Of groups (psum[W, E], chosen[W, E], zsum[W]) the sum over w, with chosen_we / n_w, n_w = the group's
+// real tokens, in place of chosen_e * inv.
 struct Balance {
   static constexpr const char* kName = "balance";
   double aux = 0, z = 0;
@@ -326,7 +386,7 @@ struct Balance {
   bool operator==(const Balance&) const = default;
 };
 
-// (chosen, inv_tokens, share, dloss) -> (dpsum[E], dzsum[])
+// (chosen, inv_tokens, share, dloss) -> (dpsum, dzsum)
 struct BalanceGrad {
   static constexpr const char* kName = "balance_grad";
   double aux = 0, z = 0;
@@ -443,7 +503,8 @@ using Op = std::variant<Move, Einsum, Add, Scale, Split, Concat, Dup, Pick, Unfl
                         ActivateGrad, RmsNorm, RmsNormGrad, Rope, Attention, AttentionGrad, Embed, EmbedGrad, RowMax,
                         ExpSumTarget, ExpSumTargetGrad, Nll, NllGrad, Route, RouteGrad, GateStats, GateStatsGrad, Load,
                         Balance, BalanceGrad, Count, Arrange, Encode, Decode, Pair, Accumulate, SumSquares, ClipFactor,
-                        AdamW, Sgd, HashRoute, Jitter, BalanceBias>;
+                        AdamW, Sgd, HashRoute, Jitter, BalanceBias, Noise, NoiseGrad, NoisyStats, NoisyStatsGrad,
+                        Variation, VariationGrad>;
 
 template <class T>
 const T* as(const Op& op) {

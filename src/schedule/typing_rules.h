@@ -50,5 +50,16 @@ std::vector<Type> infer_op(const StepTyping& step, const Sgd& op);
 std::vector<Type> infer_op(const StepTyping& step, const HashRoute& op);
 std::vector<Type> infer_op(const StepTyping& step, const Jitter& op);
 std::vector<Type> infer_op(const StepTyping& step, const BalanceBias& op);
+std::vector<Type> infer_op(const StepTyping& step, const Noise& op);
+std::vector<Type> infer_op(const StepTyping& step, const NoiseGrad& op);
+std::vector<Type> infer_op(const StepTyping& step, const NoisyStats& op);
+std::vector<Type> infer_op(const StepTyping& step, const NoisyStatsGrad& op);
+std::vector<Type> infer_op(const StepTyping& step, const Variation& op);
+std::vector<Type> infer_op(const StepTyping& step, const VariationGrad& op);
+
+// Of a type, with other dims and holds.
+Type like(const Type& t, std::vector<Dim> dims, std::vector<Hold> holds);
+Type integer(Type t, Role role = Role::plain, const std::string& routing = {});
+void expect_same_type(const StepTyping& step, size_t a, size_t b);
 
 }  // namespace plait

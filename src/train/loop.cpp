@@ -43,9 +43,23 @@ class Journal {
         .add("grad_norm", r.result.grad_norm)
         .add("lr", r.lr);
     line.add("ms", r.ms).add("tokens_per_s", r.tokens_per_s).add("gflops", r.gflops);
-    if (!r.result.chosen.empty()) line.add("busiest", r.result.busiest).add("dropped", r.result.dropped);
+    if (!r.result.layers.empty()) {
+      line.add("busiest", r.result.busiest).add("dropped", r.result.dropped).add("layers", lines(r.result.layers));
+    }
     if (r.val_loss) line.add("val_loss", *r.val_loss);
     metrics_.add(line);
+  }
+
+  static std::vector<JsonLine> lines(const std::vector<LayerLoad>& layers) {
+    std::vector<JsonLine> all;
+    for (const LayerLoad& l : layers)
+      all.push_back(JsonLine{}
+                        .add("layer", l.layer)
+                        .add("share", l.share)
+                        .add("busiest", l.busiest)
+                        .add("dropped", l.dropped)
+                        .add("dead", l.dead));
+    return all;
   }
 
   void draw() const {

@@ -50,7 +50,7 @@ RunShape one_rank(const RunShape& shape) {
   one.sizes.family = Family::ted;
   one.sizes.chunks = 1;
   one.sizes.chunks_backward = 0;
-  if (shape.sizes.family == Family::parm)
+  if (shape.sizes.family == Family::parm && shape.mesh.extent(Axis::tp) > 1)
     one.sizes.group = one.sizes.capacity = 0;  // its groups count copies; it drops nothing
   if (!one.sizes.capacity) one.sizes.drop = Drop::none;
   return one;
@@ -122,17 +122,19 @@ StepResult Trainer::result() const {
   r.nll = executor_.scalar(step_.nll);
   r.aux = step_.aux < 0 ? 0 : executor_.scalar(step_.aux);
   r.grad_norm = executor_.scalar(step_.norm);
+  const auto numbers = [&](ValueId v) {
+    const at::Tensor t = executor_.value(v).to(at::kDouble);
+    return std::vector<double>(t.const_data_ptr<double>(), t.const_data_ptr<double>() + t.numel());
+  };
   double all = 0, kept = 0;
-  for (size_t l = 0; l < step_.chosen.size(); ++l) {
-    const at::Tensor chosen = executor_.value(step_.chosen[l]).to(at::kDouble);
-    const double* c = chosen.const_data_ptr<double>();
-    r.chosen.emplace_back(c, c + chosen.numel());
-    const double routes = std::accumulate(c, c + chosen.numel(), 0.0);
-    if (routes > 0)
-      r.busiest =
-          std::max(r.busiest, *std::max_element(c, c + chosen.numel()) * static_cast<double>(chosen.numel()) / routes);
-    all += routes;
-    kept += executor_.value(step_.kept[l]).sum().item<double>();
+  size_t next = 0;
+  for (int64_t l = 0; l < shape_.sizes.layers; ++l) {
+    if (!shape_.sizes.has_experts(l)) continue;
+    const std::vector<double> chosen = numbers(step_.chosen[next]), stayed = numbers(step_.kept[next++]);
+    r.layers.push_back(layer_load(l, chosen, stayed));
+    r.busiest = std::max(r.busiest, r.layers.back().busiest);
+    all += std::accumulate(chosen.begin(), chosen.end(), 0.0);
+    kept += std::accumulate(stayed.begin(), stayed.end(), 0.0);
   }
   r.dropped = all > 0 ? 1 - kept / all : 0;
   return r;

@@ -8,16 +8,17 @@
 #include "layers/step.h"
 #include "plan/machine.h"
 #include "train/checkpoint.h"
+#include "train/layer_load.h"
 #include "train/parameters.h"
 
 namespace plait {
 
 struct StepResult {
-  double nll = 0, aux = 0;                  // mean over the targets of the batch, nats; the auxiliary losses
-  double grad_norm = 0;                     // before clipping
-  std::vector<std::vector<double>> chosen;  // per MoE layer: routes per expert, before dropping
-  double dropped = 0;                       // share of routes, 0 to 1
-  double busiest = 0;  // greatest load of an expert as a multiple of its fair share, over layers; 0: dense
+  double nll = 0, aux = 0;        // mean over the targets of the batch, nats; the auxiliary losses
+  double grad_norm = 0;           // before clipping
+  std::vector<LayerLoad> layers;  // those that have experts
+  double dropped = 0;             // share of all routes, 0 to 1
+  double busiest = 0;             // the greatest of the layers; 0: dense
 };
 
 // What a run needs to know besides the config. The one-rank reference of a layout differs from it in the mesh and in

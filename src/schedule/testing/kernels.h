@@ -62,5 +62,11 @@ void compute(const Call& c, const Sgd& op);
 void compute(const Call& c, const HashRoute& op);
 void compute(const Call& c, const Jitter& op);
 void compute(const Call& c, const BalanceBias& op);
+void compute(const Call& c, const Noise& op);
+void compute(const Call& c, const NoiseGrad& op);
+void compute(const Call& c, const NoisyStats& op);
+void compute(const Call& c, const NoisyStatsGrad& op);
+void compute(const Call& c, const Variation& op);
+void compute(const Call& c, const VariationGrad& op);
 
 }  // namespace plait::oracle

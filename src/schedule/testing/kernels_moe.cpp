@@ -1,64 +1,12 @@
-// The statistics of a gate, and rows: counted, made and read back.
+// Rows: counted, made and read back.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "base/errors.h"
-#include "schedule/testing/gate_score.h"
+#include "schedule/testing/kernels.h"
 
 namespace plait::oracle {
-namespace {
-
-double log_sum_exp(const Array& logits, int64_t token) {
-  double sum = 0;
-  for (int64_t e = 0; e < logits.shape.back(); ++e) sum += std::exp(logits[token * logits.shape.back() + e]);
-  return std::log(sum);
-}
-
-}  // namespace
-
-void compute(const Call& c, const GateStats&) {
-  const int64_t experts = c.x(0).shape.back();
-  for (int64_t t = 0; t < c.x(1).size(); ++t) {
-    const std::vector<double> p = softmax(c.x(0), t);
-    for (int64_t e = 0; e < experts; ++e) c.y(0)[e] += c.x(1)[t] * p[e];
-    c.y(1)[0] += c.x(1)[t] * std::pow(log_sum_exp(c.x(0), t), 2);
-  }
-}
-
-void compute(const Call& c, const GateStatsGrad&) {
-  const int64_t experts = c.x(0).shape.back();
-  for (int64_t t = 0; t < c.x(1).size(); ++t) {
-    const std::vector<double> p = softmax(c.x(0), t);
-    const double mean = std::inner_product(p.begin(), p.end(), c.x(2).data.begin(), 0.0);
-    for (int64_t e = 0; e < experts; ++e)
-      c.y()[t * experts + e] = c.x(1)[t] * p[e] * (c.x(2)[e] - mean + c.x(3)[0] * 2 * log_sum_exp(c.x(0), t));
-  }
-}
-
-void compute(const Call& c, const Load& op) {
-  const int64_t k = c.x(0).shape.back();
-  for (int64_t route = 0; route < c.x(0).size(); ++route) {
-    if (op.choices && route % k >= op.choices) continue;
-    if (c.x(0)[route] >= 0) c.y(0)[static_cast<int64_t>(c.x(0)[route])] += 1;
-    if (c.x(1)[route] >= 0) c.y(1)[static_cast<int64_t>(c.x(0)[route])] += 1;
-  }
-}
-
-void compute(const Call& c, const Balance& op) {
-  const auto experts = static_cast<double>(c.x(0).size()), k = static_cast<double>(op.top_k);
-  const double inv = c.x(3)[0], share = c.x(4)[0];
-  double sum = 0;
-  for (int64_t e = 0; e < c.x(0).size(); ++e) sum += c.x(0)[e] * inv * c.x(1)[e] * inv;
-  c.y()[0] = share * (op.aux * experts / k * sum + op.z * c.x(2)[0] * inv);
-}
-
-void compute(const Call& c, const BalanceGrad& op) {
-  const auto experts = static_cast<double>(c.x(0).size()), k = static_cast<double>(op.top_k);
-  const double inv = c.x(1)[0], scale = c.x(2)[0] * c.x(3)[0];
-  for (int64_t e = 0; e < c.x(0).size(); ++e) c.y(0)[e] = scale * op.aux * experts / k * inv * c.x(0)[e] * inv;
-  c.y(1)[0] = scale * op.z * inv;
-}
 
 void compute(const Call& c, const Count& op) {
   const int64_t k = op.routing.top_k, tokens = c.x(0).size() / k, experts = op.routing.experts,
