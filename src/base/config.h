@@ -76,6 +76,7 @@ struct MemoryConfig {
   int64_t zero = 0;
   std::string recompute = "none";
   std::string keep_moves = "all";
+  std::string limit = "none";  // of a rank: "16GB", "24 GiB", "16000000000"
   bool operator==(const MemoryConfig&) const = default;
 };
 
@@ -170,7 +171,8 @@ int64_t micro_batches(const Config& config);  // micro-batches a data rank accum
 int64_t micro_tokens(const Config& config);   // tokens of one micro-batch on one data rank
 int64_t gated_tokens(const Config& config);  // of those, what one rank's gate sees: a tp-th part in s1 and sharded, esp
                                              // times them in parm
-int64_t gate_group(const Config& config);    // tokens whose capacity is decided together
+std::optional<int64_t> memory_limit(const Config& config);      // bytes of a rank
+int64_t gate_group(const Config& config);                       // tokens whose capacity is decided together
 int64_t expert_capacity(const Config& config, int64_t tokens);  // C of a group; REQUIRES moe.capacity to be set
 
 }  // namespace plait

@@ -179,7 +179,7 @@ TEST(Config, what_is_saved_reads_back_equal) {
 
 TEST(Config, the_list_of_keys_is_complete_and_readable) {
   const auto keys = config_keys();
-  EXPECT_EQ(keys.size(), 11u + 20 + 6 + 7 + 3 + 8 + 9 + 2 + 3);
+  EXPECT_EQ(keys.size(), 11u + 20 + 6 + 7 + 4 + 8 + 9 + 2 + 3);
   for (const KeyInfo& key : keys) {
     EXPECT_FALSE(key.meaning.empty()) << key.name;
     EXPECT_EQ(refused("[" + key.name.substr(0, key.name.find('.')) + "]\n" + key.name.substr(key.name.find('.') + 1) +
@@ -205,6 +205,13 @@ TEST(Config, legal_layouts_pass) {
                                  {"schedule.chunks_backward=4"},
                                  {"mesh.tp=2", "mesh.esp=1", "mesh.ep=4", "mesh.dp=2"}})
     EXPECT_EQ(layout_fault(legal), "") << legal.at(legal.size() - 1);
+}
+
+TEST(Config, a_limit_of_memory_is_a_size) {
+  EXPECT_EQ(memory_limit(resolve(parse_config("", ""))), std::nullopt);
+  EXPECT_EQ(memory_limit(resolve(parse_config("", "", Overrides{"memory.limit=16GB"}))), 16'000'000'000);
+  EXPECT_EQ(layout_fault({"memory.limit=much"}),
+            "memory.limit = \"much\", expected \"none\" or bytes such as \"16GB\", \"24GiB\" or \"16000000000\"");
 }
 
 TEST(Config, an_illegal_layout_names_the_two_numbers) {

@@ -1,0 +1,79 @@
+// Memory told in advance beside what a run takes: the same bytes by class, over layouts, families, rows and
+// micro-batches.
+#include "train/memory.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "corpus.h"
+#include "small_run.h"
+
+namespace plait {
+namespace {
+
+struct RankMemory {
+  MemoryPlan plan;
+  MemoryUse measured;
+  int64_t peak = 0, reserved = 0;  // of the buffers' blocks
+};
+
+// One step of every rank, and its plan with the rows that the step had.
+std::vector<RankMemory> first_step(const Config& config) {
+  const data::Corpus corpus = random_corpus();
+  const RunShape shape = run_shape(config);
+  std::vector<RankMemory> ranks(static_cast<size_t>(shape.mesh.ranks()));
+  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+    const RankContext context{rank, &world, dtype_of(config)};
+    const std::vector<ValueId> tables = RowWatch::tables(build_step(shape).schedule);
+    Trainer trainer(config, shape, corpus, context, {tables});
+    const Executor& executor = trainer.executor();
+    RowWatch watch(executor, context);
+    trainer.observe([&](const Span& span) { watch.note(span); });
+    trainer.step(0, config.optim.lr);
+    RankMemory& mine = ranks[static_cast<size_t>(rank)];
+    mine = {
+        .measured = executor.memory(), .peak = executor.buffers().peak(), .reserved = executor.buffers().reserved()};
+    mine.plan = plan_memory(executor.schedule(), executor.types(),
+                            {.rank = rank, .item = item_of(context.dtype), .kept = tables, .tables = watch.whole()});
+  });
+  return ranks;
+}
+
+std::string text(const MemoryUse& use) {
+  std::string all;
+  for (int c = 0; c < kMemoryClasses; ++c)
+    all += fmt::format("{} {} + {}, ", name(static_cast<MemoryClass>(c)), use.dense[static_cast<size_t>(c)],
+                       use.expert[static_cast<size_t>(c)]);
+  return all;
+}
+
+class ToldMemory : public testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(ToldMemory, is_what_the_run_takes) {
+  const ScratchFolder folder;
+  const std::vector<RankMemory> ranks = first_step(small_run(folder / "run", GetParam()));
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const auto& [plan, measured, peak, reserved] = ranks[r];
+    EXPECT_EQ(measured, plan.peak) << fmt::format("rank {}, step {}\nmeasured {}\ntold {}", r, plan.step,
+                                                  text(measured), text(plan.peak));
+    EXPECT_GE(reserved, peak);
+    EXPECT_GT(plan.peak.states(), 0);
+  }
+}
+
+std::vector<std::vector<std::string>> cases() {
+  std::vector<std::vector<std::string>> all = {{"moe.every=0"},
+                                               {"moe.every=0", "mesh.tp=2", "mesh.dp=2", "optim.name=sgd"},
+                                               {"moe.every=1", "train.micro_batch_size=2", "train.dtype=float64"}};
+  for (const char* family : {"ted", "dtd", "parm", "s1", "s2", "sharded"})
+    for (const char* capacity : {"none", "1.5"})
+      for (int micro : {4, 2})
+        all.push_back({"mesh.tp=2", "mesh.ep=2", fmt::format("schedule.moe={}", family),
+                       fmt::format("moe.capacity={}", capacity), fmt::format("train.micro_batch_size={}", micro)});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ToldMemory, testing::ValuesIn(cases()));
+
+}  // namespace
+}  // namespace plait
