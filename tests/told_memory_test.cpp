@@ -1,12 +1,11 @@
 // Memory told in advance beside what a run takes: the same bytes by class, over layouts, families, rows and
 // micro-batches.
-#include "train/memory.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "corpus.h"
 #include "small_run.h"
+#include "train/memory.h"
 
 namespace plait {
 namespace {
@@ -62,14 +61,24 @@ TEST_P(ToldMemory, is_what_the_run_takes) {
 }
 
 std::vector<std::vector<std::string>> cases() {
-  std::vector<std::vector<std::string>> all = {{"moe.every=0"},
-                                               {"moe.every=0", "mesh.tp=2", "mesh.dp=2", "optim.name=sgd"},
-                                               {"moe.every=1", "train.micro_batch_size=2", "train.dtype=float64"}};
+  std::vector<std::vector<std::string>> all = {
+      {"moe.num_experts=0"},
+      {"moe.num_experts=0", "mesh.tp=2", "mesh.dp=2", "optim.name=sgd"},
+      {"moe.every=1", "train.micro_batch_size=2", "train.dtype=float64"},
+      {"mesh.tp=4", "mesh.esp=2", "mesh.ep=2", "moe.every=1"},
+      {"mesh.tp=2", "mesh.ep=4", "mesh.esp=1", "mesh.dp=2", "schedule.chunks=2"}};
   for (const char* family : {"ted", "dtd", "parm", "s1", "s2", "sharded"})
-    for (const char* capacity : {"none", "1.5"})
+    for (const char* capacity : {"none", "2"})
       for (int micro : {4, 2})
         all.push_back({"mesh.tp=2", "mesh.ep=2", fmt::format("schedule.moe={}", family),
                        fmt::format("moe.capacity={}", capacity), fmt::format("train.micro_batch_size={}", micro)});
+  for (const char* zero : {"0", "1", "3"})
+    for (const char* recompute : {"none", "selective", "full"})
+      all.push_back({"mesh.tp=2", "mesh.ep=2", "mesh.dp=4", "schedule.moe=dtd", "train.micro_batch_size=1",
+                     fmt::format("memory.zero={}", zero), fmt::format("memory.recompute={}", recompute)});
+  for (const char* keep : {"reduce_and_exchange", "none"})
+    all.push_back({"mesh.tp=2", "mesh.dp=3", "train.batch_size=12", "schedule.moe=ted", "memory.zero=1",
+                   "memory.recompute=full", fmt::format("memory.keep_moves={}", keep)});
   return all;
 }
 

@@ -192,7 +192,6 @@ class Walk {
     now_.at(pieces_[piece].tag) -= pieces_[piece].bytes;
   }
 
-  // What lay under that name before, in an earlier micro-batch, goes only when the new value is there.
   void put(ValueId v, int piece) {
     if (piece != kPersistent) ++pieces_[piece].values;
     leave(std::exchange(piece_[v], piece));
@@ -239,6 +238,7 @@ class Walk {
     for (int out = 0; out < static_cast<int>(step.out.size()); ++out) {
       const ValueId v = step.out[out];
       if (shares(index, out)) continue;
+      let_go(v);  // what lay under that name before, in an earlier micro-batch
       pieces_.push_back({size(v), tags_[v], 0});
       now_.at(tags_[v]) += pieces_.back().bytes;
       put(v, static_cast<int>(pieces_.size()) - 1);

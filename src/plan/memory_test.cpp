@@ -3,9 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "layers/step.h"
+#include "plan/ted_memory.h"
 #include "schedule/builder.h"
 #include "schedule/differentiate.h"
+#include "schedule/lower.h"
+#include "schedule/recompute.h"
 #include "schedule/rewrite.h"
 
 namespace plait {
@@ -151,6 +156,31 @@ TEST(PlannedMemory, of_experts_is_cut_over_the_ranks_that_share_them) {
   EXPECT_EQ(use.at({MemoryClass::optimizer, true}), 8 * kExperts / 4);
 }
 
+TEST(PlannedMemory, of_a_published_shape_is_what_its_formula_says) {
+  // 1.3B x 16 experts: 24 layers of 2048, on 128 ranks.
+  const ModelSizes shape{.sequences = 64,
+                         .positions = 8,
+                         .vocab = 64,
+                         .width = 2048,
+                         .layers = 24,
+                         .heads = 16,
+                         .kv_heads = 16,
+                         .ffn = 8192,
+                         .glu = false,
+                         .family = Family::ted,
+                         .moe_every = 2,
+                         .experts = 16,
+                         .top_k = 1,
+                         .expert_ffn = 8192};
+  const MemoryUse use = plan(build_step(Mesh({.ranks = 128, .tp = 2, .esp = 2, .ep = 16}), shape, {}, 1).schedule).peak;
+  const TedModel model = ted_model(24, 2048, 16);
+  EXPECT_EQ(static_cast<double>(use.at({MemoryClass::parameters, true})), 4 * model.expert() / (2 * 16));
+  EXPECT_EQ(static_cast<double>(use.at({MemoryClass::optimizer, true})), 8 * model.expert() / (2 * 16));
+  const auto dense = static_cast<double>(use.at({MemoryClass::parameters, false}));
+  EXPECT_GT(dense, 4 * model.non_expert() / 2);
+  EXPECT_NEAR(dense, 4 * model.non_expert() / 2, 0.01 * dense) << "and embedding, norms and gates";
+}
+
 TEST(PlannedMemory, follows_the_rows_of_each_rank) {
   const Mesh mesh({.ranks = 2, .tp = 1, .esp = 1, .ep = 2});
   const Schedule s = build_step(mesh, sizes(), {}, 1).schedule;
@@ -166,6 +196,72 @@ TEST(PlannedMemory, follows_the_rows_of_each_rank) {
   EXPECT_EQ(plan(s, {.tables = {even}}).peak, plan(s).peak) << "the expected number is the even one";
   EXPECT_GT(rows(0, skewed), rows(0, even));
   EXPECT_LT(rows(1, skewed), rows(1, even));
+}
+
+// ---- recomputation
+
+// Steps of the forward list that make values of layer l.
+std::vector<Block> layer_blocks(const Schedule& forward, int64_t layers) {
+  std::vector<Block> blocks;
+  for (int64_t l = 0; l < layers; ++l) {
+    const std::string scope = fmt::format("l{}.", l);
+    const auto inside = [&](const Step& step) { return forward.names[step.out[0]].starts_with(scope); };
+    const auto first = std::ranges::find_if(forward.steps, inside);
+    const auto last = std::find_if_not(first, forward.steps.end(), inside);
+    blocks.push_back({static_cast<int>(first - forward.steps.begin()), static_cast<int>(last - forward.steps.begin())});
+  }
+  return blocks;
+}
+
+// Four layers, two of them with experts; padded, so that every buffer of rows has E C D elements on every rank.
+ModelSizes padded(Family family) {
+  ModelSizes s = sizes();
+  s.family = family;
+  s.layers = 4;
+  s.capacity = 8;
+  s.group = 16;
+  s.drop = Drop::probs;
+  return s;
+}
+constexpr int64_t kBuffer = 4 * 8 * 16 * 4;  // bytes
+
+MemoryPlan with_recomputation(Family family, Recompute what, KeepMoves keep) {
+  const ModelSizes s = padded(family);
+  const Model model = build_model(Mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2}), s);
+  const Differentiated d = differentiate(model.schedule, model.loss);
+  return plan(lower(recompute(
+      d.schedule,
+      {.recompute = what, .keep = keep, .num_forward = d.num_forward, .blocks = layer_blocks(model.schedule, 4)})));
+}
+
+// Rows kept for backward when most are.
+int64_t kept_rows(const MemoryPlan& p) {
+  int64_t most = 0;
+  for (const MemoryUse& use : p.curve) most = std::max(most, use.at({kKept, true}));
+  return most;
+}
+
+TEST(PlannedMemory, of_communication_aware_recomputation_is_two_buffers_a_layer) {
+  const auto extra = [&](Family family, KeepMoves keep) {
+    return (kept_rows(with_recomputation(family, Recompute::full, keep)) -
+            kept_rows(with_recomputation(family, Recompute::full, KeepMoves::none))) /
+           2;
+  };
+  EXPECT_EQ(extra(Family::ted, KeepMoves::all), 2 * kBuffer);
+  EXPECT_EQ(extra(Family::dtd, KeepMoves::all), 2 * kBuffer) << "the joined side";
+  EXPECT_EQ(extra(Family::dtd, KeepMoves::reduce_and_exchange), 2 * kBuffer / 2) << "the small side, tp = 2";
+}
+
+TEST(PlannedMemory, of_recomputation_keeps_less_for_backward) {
+  const auto kept = [&](Recompute what, KeepMoves keep) {
+    int64_t most = 0;
+    for (const MemoryUse& use : with_recomputation(Family::dtd, what, keep).curve) most = std::max(most, use.of(kKept));
+    return most;
+  };
+  EXPECT_LT(kept(Recompute::full, KeepMoves::none), kept(Recompute::full, KeepMoves::reduce_and_exchange));
+  EXPECT_LT(kept(Recompute::full, KeepMoves::reduce_and_exchange), kept(Recompute::full, KeepMoves::all));
+  EXPECT_LT(kept(Recompute::full, KeepMoves::all), kept(Recompute::selective, KeepMoves::all));
+  EXPECT_LT(kept(Recompute::selective, KeepMoves::all), kept(Recompute::none, KeepMoves::all));
 }
 
 }  // namespace

@@ -30,9 +30,6 @@ struct StateBytes {
 inline constexpr StateBytes kTed = {4, 12};                 // 2-byte parameter and gradient; master, two moments
 inline constexpr StateBytes kWideSums = {6, 12};            // gradients summed in 4 bytes
 inline constexpr StateBytes kScatteredSums = {2, 16};       // those scattered: each rank keeps the sums of its shard
-inline constexpr StateBytes kWithoutZero = {18, 0};         // 4-byte sums, everything on every rank
-inline constexpr StateBytes kSinglePrecision = {16, 0};     // 4-byte parameter, gradient, two moments, no master
-inline constexpr StateBytes kSinglePrecisionZero = {8, 8};  // the same with the moments cut
 
 double state_bytes(const TedModel& model, const TedRanks& ranks, const StateBytes& each = kTed);
 

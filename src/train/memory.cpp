@@ -131,7 +131,11 @@ MemoryComparison compare_memory(const Executor& executor, RowWatch& watch, RankC
     read(one.predicted, from);
     read(one.measured, from);
     one.reserved = *from;
+    one.all_predicted = most.all_predicted + one.predicted.total();
+    one.all_measured = most.all_measured + one.measured.total();
     if (r == 0 || one.measured.total() > most.measured.total()) most = one;
+    most.all_predicted = one.all_predicted;
+    most.all_measured = one.all_measured;
   }
   return most;
 }

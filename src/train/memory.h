@@ -35,14 +35,15 @@ class RowWatch {
   std::vector<std::map<ValueId, at::Tensor>> parts_;  // by micro-batch
 };
 
-// One rank's step.
+// One rank's step; predicted with the rows that it had.
 struct MemoryComparison {
   int rank = 0;
-  MemoryUse predicted, measured;  // predicted with the rows that the step had
-  int64_t reserved = 0;           // bytes that its buffers hold of the system
+  MemoryUse predicted, measured;
+  int64_t reserved = 0;                         // bytes that its buffers hold of the system
+  int64_t all_predicted = 0, all_measured = 0;  // of all ranks together
 };
 
-// Of the rank that took most. Every rank calls it, after a step that `watch` saw.
+// The rank that took most. Every rank calls it, after a step that `watch` saw.
 MemoryComparison compare_memory(const Executor& executor, RowWatch& watch, RankContext context);
 
 }  // namespace plait
