@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "base/errors.h"
 #include "corpus.h"
 #include "small_run.h"
 #include "train/memory.h"
@@ -83,6 +86,39 @@ std::vector<std::vector<std::string>> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ToldMemory, testing::ValuesIn(cases()));
+
+std::string refusal(const std::vector<std::string>& overrides) {
+  const ScratchFolder folder;
+  const Config config = small_run(folder / "run", overrides);
+  try {
+    run_to(config, random_corpus());
+  } catch (const InputError& e) {
+    EXPECT_FALSE(std::filesystem::exists(folder / "run")) << "refused before anything is made";
+    return e.what();
+  }
+  return "";
+}
+
+TEST(MemoryLimit, refuses_what_does_not_fit_and_names_the_largest_part) {
+  EXPECT_EQ(refusal({"train.steps=1", "memory.limit=1GB"}), "");
+  const std::string experts = refusal({"mesh.ep=2", "mesh.dp=4", "moe.moe_intermediate_size=512", "memory.limit=1kB"});
+  EXPECT_TRUE(experts.starts_with("memory.limit = \"1kB\", but a rank needs ")) << experts;
+  EXPECT_NE(experts.find("the largest part of it is optimizer state of experts"), std::string::npos) << experts;
+  EXPECT_TRUE(experts.ends_with(": set memory.zero = 1, or raise mesh.ep or mesh.esp")) << experts;
+  const std::string kept = refusal({"train.seq_length=256", "memory.limit=1kB"});
+  EXPECT_NE(kept.find("activations, kept"), std::string::npos) << kept;
+  EXPECT_NE(kept.find(": set memory.recompute = \"full\", or lower train.micro_batch_size"), std::string::npos) << kept;
+}
+
+TEST(MemoryLimit, is_that_of_a_rank_to_the_byte) {
+  const ScratchFolder folder;
+  const auto with = [&](int64_t limit) {
+    return small_run(folder / "run", std::vector<std::string>{fmt::format("memory.limit={}", limit)});
+  };
+  const int64_t needed = predict_memory(with(1)).peak.total();
+  EXPECT_NO_THROW(expect_memory(with(needed)));
+  EXPECT_THROW(expect_memory(with(needed - 1)), InputError);
+}
 
 }  // namespace
 }  // namespace plait

@@ -154,7 +154,7 @@ class Walk {
         question_(question),
         tags_(memory_tags(s, types)),
         bytes_(element_bytes(s, types, question.item)),
-        lives_(lifetimes(s, question.kept)),
+        lives_(lifetimes(s, without_lanes(s), question.kept)),
         piece_(s.names.size(), kPersistent),
         rows_(s.mesh, question.rank, nullptr) {
     for (const Step& step : s.steps) sharing_.push_back(sharing(s.mesh, types, step));

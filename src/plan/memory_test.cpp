@@ -1,6 +1,7 @@
 // Memory told from a list, on lists small enough to count by hand.
 #include "plan/memory.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

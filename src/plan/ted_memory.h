@@ -27,9 +27,9 @@ struct TedRanks {
 struct StateBytes {
   double whole = 4, sharded = 12;
 };
-inline constexpr StateBytes kTed = {4, 12};                 // 2-byte parameter and gradient; master, two moments
-inline constexpr StateBytes kWideSums = {6, 12};            // gradients summed in 4 bytes
-inline constexpr StateBytes kScatteredSums = {2, 16};       // those scattered: each rank keeps the sums of its shard
+inline constexpr StateBytes kTed = {4, 12};            // 2-byte parameter and gradient; master, two moments
+inline constexpr StateBytes kWideSums = {6, 12};       // gradients summed in 4 bytes
+inline constexpr StateBytes kScatteredSums = {2, 16};  // those scattered: each rank keeps the sums of its shard
 
 double state_bytes(const TedModel& model, const TedRanks& ranks, const StateBytes& each = kTed);
 

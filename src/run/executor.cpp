@@ -19,13 +19,11 @@ Executor::Executor(Schedule schedule, RankContext context, Keep keep)
       buffers_(std::make_shared<Buffers>()),
       values_(schedule_.names.size()) {
   const bool on_lanes = context_.ranks_per_node > 0 && context_.world;
-  lane_ =
-      on_lanes ? lanes(schedule_, context_.ranks_per_node) : std::vector<Lane>(schedule_.steps.size(), Lane::compute);
-  LaneRules rules = lane_rules(schedule_, lane_);
+  lane_ = on_lanes ? lanes(schedule_, context_.ranks_per_node) : without_lanes(schedule_);
   prepare_steps();
   plan_lifetimes(keep);
   prepare_memory();
-  if (on_lanes) start_lanes(std::move(rules.waits));
+  if (on_lanes) start_lanes(lane_rules(schedule_, lane_).waits);
   for (const Leaf& leaf : schedule_.leaves) {
     const auto shape = local_shape(schedule_.mesh, leaf.type);
     if (leaf.kind == LeafKind::seed) values_[leaf.value].tensor = at::ones(shape, context_.dtype);

@@ -59,7 +59,11 @@ bool copies(const Op& op) {
 std::vector<Sharing> sharing(const Mesh& mesh, const Types& types, const Step& step) {
   if (const Move* move = as<Move>(step.op)) return of_move(mesh, types, step, *move);
   if (const Split* split = as<Split>(step.op)) return of_split(mesh, types, step, *split);
-  if (as<Unflatten>(step.op) || as<Flatten>(step.op) || copies(step.op)) return {{How::view, 0, 0}};
+  if (as<Unflatten>(step.op) || as<Flatten>(step.op) || as<Unpack>(step.op) || copies(step.op))
+    return {{How::view, 0, 0}};
+  if (const Pack* pack = as<Pack>(step.op))
+    return local_elements(mesh, types[step.in[0]]) == pack->size ? std::vector<Sharing>{{How::view, 0, 0}}
+                                                                 : std::vector<Sharing>{};
   if (as<Add>(step.op) && step.in.size() > 1) return {{How::over, 0, 0}, {How::over, 0, 1}};
   if (as<Add>(step.op) || as<Scale>(step.op) || as<ActivateGrad>(step.op) || as<Rope>(step.op))
     return {{How::over, 0, 0}};
@@ -68,22 +72,29 @@ std::vector<Sharing> sharing(const Mesh& mesh, const Types& types, const Step& s
   return views;
 }
 
-Lifetimes lifetimes(const Schedule& schedule, const std::vector<ValueId>& kept) {
-  const std::vector<int> made = makers(schedule);
-  std::vector<int> last = made;
-  for (size_t i = 0; i < schedule.steps.size(); ++i)
-    for (ValueId v : schedule.steps[i].in) last[v] = static_cast<int>(i);
+std::vector<Lane> without_lanes(const Schedule& schedule) {
+  return std::vector<Lane>(schedule.steps.size(), Lane::compute);
+}
+
+Lifetimes lifetimes(const Schedule& schedule, const std::vector<Lane>& lanes, const std::vector<ValueId>& kept) {
+  const std::vector<int> made = makers(schedule), last = last_uses(schedule);
   std::vector<bool> stays(schedule.names.size(), false);
   for (const auto* all : {&schedule.outputs, &kept})
     for (ValueId v : *all) stays[v] = true;
   const auto in_section = [&](int i) {
     return schedule.repeat && i >= schedule.repeat->first && i < schedule.repeat->last;
   };
+  const std::vector<std::vector<ValueId>> ends = lane_rules(schedule, lanes).ends;
+  std::vector<int> ended_by(last.size(), -1);
+  for (size_t i = 0; i < ends.size(); ++i)
+    for (ValueId v : ends[i]) ended_by[v] = static_cast<int>(i);
   Lifetimes lives{.ends = std::vector<std::vector<ValueId>>(schedule.steps.size())};
   for (ValueId v = 0; v < static_cast<ValueId>(last.size()); ++v) {
-    if (made[v] < 0 || stays[v]) continue;
-    const bool outlives = in_section(last[v]) && !in_section(made[v]);
-    (outlives ? lives.end_after_section : lives.ends[last[v]]).push_back(v);
+    if (made[v] < 0 || last[v] < 0 || stays[v]) continue;
+    if (ended_by[v] >= 0 && in_section(last[v]) == in_section(made[v]))
+      lives.ends[ended_by[v]].push_back(v);
+    else
+      (in_section(last[v]) ? lives.end_after_section : lives.end_with_list).push_back(v);
   }
   return lives;
 }

@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "schedule/schedule.h"
+#include "schedule/lanes.h"
 
 namespace plait {
 
@@ -18,12 +18,16 @@ struct Sharing {
 };
 std::vector<Sharing> sharing(const Mesh& mesh, const Types& types, const Step& step);
 
-// A value ends with its last reader; one that nobody reads, with the step that makes it; one made before a repeated
-// section and last read in it, after the section. Leaves, outputs and the values of `kept` do not end.
+// A value ends where the rules of lanes say: without lanes with its last reader, or where nobody reads it with the step
+// that makes it. One made before a repeated section and last read in it ends after the section. Leaves, outputs and the
+// values of `kept` do not end.
 struct Lifetimes {
   std::vector<std::vector<ValueId>> ends;  // by step: what ends after it
-  std::vector<ValueId> end_after_section;
+  std::vector<ValueId> end_after_section, end_with_list;
 };
-Lifetimes lifetimes(const Schedule& schedule, const std::vector<ValueId>& kept);
+Lifetimes lifetimes(const Schedule& schedule, const std::vector<Lane>& lanes, const std::vector<ValueId>& kept);
+
+// Everything computes.
+std::vector<Lane> without_lanes(const Schedule& schedule);
 
 }  // namespace plait

@@ -68,7 +68,9 @@ TEST(Lifetimes, end_with_the_last_reader) {
   const ValueId a = b.add(Scale{2}, {x}), unread = b.add(Scale{2}, {a}), c = b.add(Scale{2}, {a});
   const ValueId d = b.add(Scale{2}, {c});
   b.schedule().outputs = {d};
-  const auto ends = [&](const std::vector<ValueId>& kept) { return lifetimes(b.schedule(), kept).ends; };
+  const auto ends = [&](const std::vector<ValueId>& kept) {
+    return lifetimes(b.schedule(), without_lanes(b.schedule()), kept).ends;
+  };
   using Ends = std::vector<std::vector<ValueId>>;
   EXPECT_EQ(ends({}), (Ends{{}, {unread}, {a}, {c}})) << "leaves and outputs do not end";
   EXPECT_EQ(ends({a}), (Ends{{}, {unread}, {}, {c}}));
@@ -79,7 +81,8 @@ TEST(Lifetimes, of_what_a_repeated_section_reads_end_after_it) {
   const ValueId x = leaf(b, {{"T", 4}});
   const ValueId before = b.add(Scale{2}, {x}), inside = b.add(Scale{2}, {before}), out = b.add(Scale{2}, {inside});
   b.schedule().outputs = {out};
-  const Lifetimes lives = lifetimes(repeat_section(b.take(), {1, 3, 2}), {});
+  const Schedule s = repeat_section(b.take(), {1, 3, 2});
+  const Lifetimes lives = lifetimes(s, without_lanes(s), {});
   EXPECT_EQ(lives.end_after_section, (std::vector<ValueId>{before}));
   EXPECT_EQ(lives.ends[2], (std::vector<ValueId>{inside}));
 }

@@ -3,8 +3,8 @@
 #include <fstream>
 
 #include "base/errors.h"
-#include "train/measure.h"
 #include "train/loop.h"
+#include "train/measure.h"
 
 namespace plait {
 namespace {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "train/bench_timing.h"
 #include "train/gathered.h"
@@ -28,13 +29,25 @@ Term largest_term(const MemoryUse& use) {
   return largest;
 }
 
-std::string what_lowers(MemoryTag tag) {
-  switch (tag.what) {
-    case MemoryClass::parameters:
-    case MemoryClass::optimizer:
-    case MemoryClass::gradients: return tag.expert ? "raise mesh.ep or mesh.esp" : "raise mesh.tp";
-    default: return "lower train.micro_batch_size or train.seq_length, or raise mesh.tp";
+bool is_state(MemoryClass what) {
+  return what == MemoryClass::parameters || what == MemoryClass::optimizer || what == MemoryClass::gradients;
+}
+
+// Keys that change it, the one that costs least first.
+std::string what_lowers(const Config& c, MemoryTag tag) {
+  std::vector<std::string> ways;
+  if (is_state(tag.what)) {
+    const bool shared = (tag.expert ? expert_data_ranks(c) : c.mesh.dp) > 1;
+    const int64_t zero = tag.what == MemoryClass::optimizer ? 1 : 3;
+    if (shared && c.memory.zero < zero) ways.push_back(fmt::format("set memory.zero = {}", zero));
+    ways.push_back(tag.expert ? "raise mesh.ep or mesh.esp" : "raise mesh.tp");
+  } else {
+    if (tag.what == MemoryClass::kept && c.memory.recompute != "full")
+      ways.push_back("set memory.recompute = \"full\"");
+    if (c.train.micro_batch_size > 1) ways.push_back("lower train.micro_batch_size");
+    ways.push_back("lower train.seq_length or raise mesh.tp");
   }
+  return join(ways, ", or ");
 }
 
 }  // namespace
@@ -55,7 +68,7 @@ void expect_memory(const Config& config) {
   input_error("memory.limit = \"{}\", but a rank needs {}; the largest part of it is {}{}, {}: {}", config.memory.limit,
               human_bytes(static_cast<double>(plan.peak.total())), name(term.tag.what),
               term.tag.expert ? " of experts" : "", human_bytes(static_cast<double>(term.bytes)),
-              what_lowers(term.tag));
+              what_lowers(config, term.tag));
 }
 
 std::vector<ValueId> RowWatch::tables(const Schedule& schedule) {
