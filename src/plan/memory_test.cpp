@@ -1,7 +1,6 @@
 // Memory told from a list, on lists small enough to count by hand.
 #include "plan/memory.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,8 +9,6 @@
 #include "plan/ted_memory.h"
 #include "schedule/builder.h"
 #include "schedule/differentiate.h"
-#include "schedule/lower.h"
-#include "schedule/recompute.h"
 #include "schedule/rewrite.h"
 
 namespace plait {
@@ -201,19 +198,6 @@ TEST(PlannedMemory, follows_the_rows_of_each_rank) {
 
 // ---- recomputation
 
-// Steps of the forward list that make values of layer l.
-std::vector<Block> layer_blocks(const Schedule& forward, int64_t layers) {
-  std::vector<Block> blocks;
-  for (int64_t l = 0; l < layers; ++l) {
-    const std::string scope = fmt::format("l{}.", l);
-    const auto inside = [&](const Step& step) { return forward.names[step.out[0]].starts_with(scope); };
-    const auto first = std::ranges::find_if(forward.steps, inside);
-    const auto last = std::find_if_not(first, forward.steps.end(), inside);
-    blocks.push_back({static_cast<int>(first - forward.steps.begin()), static_cast<int>(last - forward.steps.begin())});
-  }
-  return blocks;
-}
-
 // Four layers, two of them with experts; padded, so that every buffer of rows has E C D elements on every rank.
 ModelSizes padded(Family family) {
   ModelSizes s = sizes();
@@ -227,12 +211,10 @@ ModelSizes padded(Family family) {
 constexpr int64_t kBuffer = 4 * 8 * 16 * 4;  // bytes
 
 MemoryPlan with_recomputation(Family family, Recompute what, KeepMoves keep) {
-  const ModelSizes s = padded(family);
-  const Model model = build_model(Mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2}), s);
-  const Differentiated d = differentiate(model.schedule, model.loss);
-  return plan(lower(recompute(
-      d.schedule,
-      {.recompute = what, .keep = keep, .num_forward = d.num_forward, .blocks = layer_blocks(model.schedule, 4)})));
+  ModelSizes s = padded(family);
+  s.recompute = what;
+  s.keep_moves = keep;
+  return plan(build_step(Mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2}), s, {}, 1).schedule);
 }
 
 // Rows kept for backward when most are.

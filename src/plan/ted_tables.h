@@ -1,4 +1,5 @@
-// The memory results of DeepSpeed-TED as tables, by plan/ted_memory: what docs/numbers.md shows.
+// The memory results of DeepSpeed-TED as tables: states by its own formulas, what recomputation keeps by the lists of
+// our own families. docs/numbers.md shows them.
 #pragma once
 #include <string>
 
