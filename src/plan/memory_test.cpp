@@ -136,7 +136,7 @@ ModelSizes sizes() {
 constexpr int64_t kExperts = 4 * (2 * 12 * 16 + 16 * 12);  // gate|up, down
 
 TEST(PlannedMemory, of_states_is_exact) {
-  const Schedule s = build_step(Mesh(), sizes(), {}, 1).schedule;
+  const Schedule s = build_step(Mesh(), sizes(), {}).schedule;
   int64_t elements = 0;
   for (const Leaf& leaf : s.leaves)
     if (leaf.kind == LeafKind::parameter) elements += local_elements(s.mesh, leaf.type);
@@ -150,7 +150,7 @@ TEST(PlannedMemory, of_states_is_exact) {
 
 TEST(PlannedMemory, of_experts_is_cut_over_the_ranks_that_share_them) {
   const Mesh mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2});
-  const MemoryUse use = plan(build_step(mesh, sizes(), {}, 1).schedule).peak;
+  const MemoryUse use = plan(build_step(mesh, sizes(), {}).schedule).peak;
   EXPECT_EQ(use.at({MemoryClass::optimizer, true}), 8 * kExperts / 4);
 }
 
@@ -170,7 +170,7 @@ TEST(PlannedMemory, of_a_published_shape_is_what_its_formula_says) {
                          .experts = 16,
                          .top_k = 1,
                          .expert_ffn = 8192};
-  const MemoryUse use = plan(build_step(Mesh({.ranks = 128, .tp = 2, .esp = 2, .ep = 16}), shape, {}, 1).schedule).peak;
+  const MemoryUse use = plan(build_step(Mesh({.ranks = 128, .tp = 2, .esp = 2, .ep = 16}), shape, {}).schedule).peak;
   const TedModel model = ted_model(24, 2048, 16);
   EXPECT_EQ(static_cast<double>(use.at({MemoryClass::parameters, true})), 4 * model.expert() / (2 * 16));
   EXPECT_EQ(static_cast<double>(use.at({MemoryClass::optimizer, true})), 8 * model.expert() / (2 * 16));
@@ -181,7 +181,7 @@ TEST(PlannedMemory, of_a_published_shape_is_what_its_formula_says) {
 
 TEST(PlannedMemory, follows_the_rows_of_each_rank) {
   const Mesh mesh({.ranks = 2, .tp = 1, .esp = 1, .ep = 2});
-  const Schedule s = build_step(mesh, sizes(), {}, 1).schedule;
+  const Schedule s = build_step(mesh, sizes(), {}).schedule;
   // 4 experts, 2 ranks that have tokens: 16 tokens with 2 routes each.
   const RowTables even = {{"r1", {8, 8, 8, 8, 8, 8, 8, 8}}}, skewed = {{"r1", {16, 16, 16, 16, 0, 0, 0, 0}}};
   const auto rows = [&](int rank, const RowTables& tables) {
@@ -214,7 +214,7 @@ MemoryPlan with_recomputation(Family family, Recompute what, KeepMoves keep) {
   ModelSizes s = padded(family);
   s.recompute = what;
   s.keep_moves = keep;
-  return plan(build_step(Mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2}), s, {}, 1).schedule);
+  return plan(build_step(Mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2}), s, {}).schedule);
 }
 
 // Rows kept for backward when most are.

@@ -82,7 +82,7 @@ double kept_buffers(Family family, int tp, KeepMoves keep) {
                          .capacity = 8,
                          .recompute = Recompute::full,
                          .keep_moves = keep};
-  const Schedule s = build_step(Mesh({.ranks = 2 * tp, .tp = tp, .esp = tp, .ep = 2}), sizes, {}, 1).schedule;
+  const Schedule s = build_step(Mesh({.ranks = 2 * tp, .tp = tp, .esp = tp, .ep = 2}), sizes, {}).schedule;
   int64_t most = 0;
   for (const MemoryUse& use : plan_memory(s, check(s), {}).curve)
     most = std::max(most, use.at({MemoryClass::kept, true}));
