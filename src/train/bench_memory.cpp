@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "base/errors.h"
+#include "train/bench_timing.h"
 #include "train/loop.h"
 #include "train/measure.h"
 
