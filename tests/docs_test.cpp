@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "plan/ted_tables.h"
 #include "schedule/text.h"
 #include "schedule/typing.h"
 #include "train/trainer.h"
@@ -93,6 +94,13 @@ TEST(Docs, cite_lines_that_show_prints) {
     }
   }
   EXPECT_GE(lines, 30);
+}
+
+TEST(Docs, show_the_memory_tables_of_the_papers) {
+  std::string shown;
+  for (const Block& block : blocks("docs/numbers.md"))
+    if (block.title == "bench memory --papers") shown += join(block.lines, "\n") + "\n";
+  EXPECT_EQ(shown, ted_tables());
 }
 
 }  // namespace

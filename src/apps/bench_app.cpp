@@ -124,6 +124,7 @@ constexpr Bench kBenches[] = {
     {"step", "a training step beside its matrix products alone", bench_step},
     {"layer", "one MoE layer, in every family and with every gate, beside others", bench_layer},
     {"overlap", "how much of slow messages hides behind computing", bench_overlap},
+    {"memory", "the memory of a step: told, counted and resident", bench_memory},
 };
 
 }  // namespace

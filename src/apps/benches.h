@@ -6,5 +6,6 @@ namespace plait {
 
 int bench_layer(Arguments arguments);
 int bench_overlap(Arguments arguments);
+int bench_memory(Arguments arguments);
 
 }  // namespace plait

@@ -76,6 +76,48 @@ RunObserver observer(const Config& config, const std::string& trace) {
   return all;
 }
 
+std::string mib(int64_t bytes) { return fmt::format("{:.3f}", static_cast<double>(bytes) / (1 << 20)); }
+
+std::vector<std::string> memory_cells(const MemoryUse& use, MemoryClass what) {
+  return {mib(use.at({what, false})), mib(use.at({what, true}))};
+}
+
+// One row a class, dense and experts apart; `uses` side by side.
+std::string memory_table(const std::vector<std::string>& titles, const std::vector<MemoryUse>& uses) {
+  std::vector<std::string> header = {"MiB of a rank"};
+  for (const std::string& title : titles) header.insert(header.end(), {title + ", dense", "experts"});
+  Table table(header);
+  const auto row = [&](std::string name, auto cells) {
+    std::vector<std::string> all = {std::move(name)};
+    for (const MemoryUse& use : uses)
+      for (std::string& cell : cells(use)) all.push_back(std::move(cell));
+    table.row(std::move(all));
+  };
+  for (int c = 0; c < kMemoryClasses; ++c) {
+    const auto what = static_cast<MemoryClass>(c);
+    row(std::string(name(what)), [&](const MemoryUse& use) { return memory_cells(use, what); });
+  }
+  row("together", [&](const MemoryUse& use) { return std::vector<std::string>{mib(use.total()), ""}; });
+  return table.str();
+}
+
+void print_prediction(const Config& config) {
+  const Schedule schedule = build_step(run_shape(config)).schedule;
+  const MemoryPlan plan = predict_memory(config);
+  const Step& step = schedule.steps[static_cast<size_t>(plan.step)];
+  fmt::print("\nmemory told in advance, rows at their expected number; most at step {}, {} -> %{}:\n{}\n", plan.step,
+             schedule.title(step), schedule.names[static_cast<size_t>(step.out[0])],
+             memory_table({"told"}, {plan.peak}));
+}
+
+void print_comparison(const MemoryComparison& memory) {
+  fmt::print(
+      "\nmemory of rank {} in this step, which took most; told with the rows that it had:\n{}buffers hold {} MiB of "
+      "the "
+      "system\n\n",
+      memory.rank, memory_table({"told", "measured"}, {memory.predicted, memory.measured}), mib(memory.reserved));
+}
+
 void print_sample(const RunReport& report) {
   fmt::print("\na sample:\n{}\n",
              generate(report.checkpoint, {.prompt = "\n", .tokens = 300, .temperature = 0.8, .seed = 1}));
@@ -86,18 +128,27 @@ void print_sample(const RunReport& report) {
 int train_app(Arguments arguments) {
   std::string path, trace;
   std::vector<std::string> overrides;
+  bool explain_memory = false;
   CommandLine line("train", "Trains a model; resumes from log.dir where a checkpoint lies there");
-  line.config(path, overrides).option("--trace", trace, "the last step of all ranks for Perfetto or chrome://tracing");
+  line.config(path, overrides)
+      .option("--trace", trace, "the last step of all ranks for Perfetto or chrome://tracing")
+      .flag("--explain-memory", explain_memory, "tells the memory of a rank, then measures it");
   if (!line.parse(arguments)) return 0;
   const Config config = ready_config(path, overrides);
+  expect_memory(config);
   const data::Corpus corpus = data::load_corpus(corpus_source(config));
   fmt::print("{}", config_table(config));
   fmt::print("{} training and {} validation tokens\n", human_count(static_cast<double>(corpus.training().size())),
              human_count(static_cast<double>(corpus.validation().size())));
   print_model(config);
+  RunObserver shown = observer(config, trace);
+  if (explain_memory) {
+    print_prediction(config);
+    shown.memory = print_comparison;
+  }
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
-  const RunReport report = train(config, corpus, observer(config, trace), stop_requested);
+  const RunReport report = train(config, corpus, shown, stop_requested);
   if (report.last_step == report.first_step) {
     fmt::print("{} has {} steps already: raise train.steps or choose another log.dir\n", config.log.dir,
                report.last_step);

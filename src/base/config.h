@@ -77,6 +77,7 @@ struct MemoryConfig {
   int64_t zero = 0;
   std::string recompute = "none";
   std::string keep_moves = "all";
+  std::string limit = "none";  // of a rank: "16GB", "24 GiB", "16000000000"
   bool operator==(const MemoryConfig&) const = default;
 };
 
@@ -172,7 +173,8 @@ int64_t micro_tokens(const Config& config);   // tokens of one micro-batch on on
 int64_t gated_tokens(const Config& config);  // of those, what one rank's gate sees: a tp-th part in s1 and sharded, esp
                                              // times them in parm
 double aux_coef(const Config& config);       // of the gate's balancing loss; 0 where it has none
-int64_t gate_group(const Config& config);    // tokens whose capacity is decided together
+std::optional<int64_t> memory_limit(const Config& config);      // bytes of a rank
+int64_t gate_group(const Config& config);                       // tokens whose capacity is decided together
 int64_t expert_capacity(const Config& config, int64_t tokens);  // C of a group; REQUIRES moe.capacity to be set
 
 }  // namespace plait

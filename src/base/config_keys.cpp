@@ -138,7 +138,8 @@ void add_running(std::vector<Key>& keys, Config& c) {
                 &c.schedule.bucket,
                 kNotNegative,
                 "MiB of gradients that are summed in one message; 0: all",
-                {}}});
+                {}},
+               {"memory.limit", &c.memory.limit, kAny, "bytes of a rank, as 16GB or 24GiB; none: no limit", {}}});
 }
 
 void add_memory(std::vector<Key>& keys, MemoryConfig& c) {

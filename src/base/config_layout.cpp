@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "base/config_keys.h"
 #include "base/errors.h"
+#include "base/units.h"
 
 namespace plait {
 namespace {
@@ -203,6 +204,7 @@ void validate(const Config& config) {
   if (num_expert_layers(config) > 0) check_experts(config);
   check_memory(config);
   check_batch(config);
+  memory_limit(config);
 }
 
 int64_t num_ranks(const Config& c) { return c.mesh.tp * c.mesh.dp; }
@@ -231,6 +233,15 @@ double aux_coef(const Config& c) {
   const std::string& gate = c.moe.gate;
   if (gate == "expert_choice" || gate == "base" || gate == "hash") return 0;
   return c.moe.aux_coef.value_or(gate == "sigmoid" ? 0 : 0.01);
+}
+
+std::optional<int64_t> memory_limit(const Config& c) {
+  if (c.memory.limit == "none") return std::nullopt;
+  const std::optional<int64_t> bytes = parse_bytes(c.memory.limit);
+  if (!bytes)
+    input_error("memory.limit = \"{}\", expected \"none\" or bytes such as \"16GB\", \"24GiB\" or \"16000000000\"",
+                c.memory.limit);
+  return bytes;
 }
 
 int64_t gate_group(const Config& c) { return c.moe.group > 0 ? c.moe.group : gated_tokens(c); }

@@ -208,6 +208,13 @@ TEST(Config, legal_layouts_pass) {
     EXPECT_EQ(layout_fault(legal), "") << legal.at(legal.size() - 1);
 }
 
+TEST(Config, a_limit_of_memory_is_a_size) {
+  EXPECT_EQ(memory_limit(resolve(parse_config("", ""))), std::nullopt);
+  EXPECT_EQ(memory_limit(resolve(parse_config("", "", Overrides{"memory.limit=16GB"}))), 16'000'000'000);
+  EXPECT_EQ(layout_fault({"memory.limit=much"}),
+            "memory.limit = \"much\", expected \"none\" or bytes such as \"16GB\", \"24GiB\" or \"16000000000\"");
+}
+
 TEST(Config, an_illegal_layout_names_the_two_numbers) {
   const auto expect = [](const Overrides& overrides, const std::string& fault) {
     EXPECT_EQ(layout_fault(overrides), fault);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 #include <span>
 #include <string_view>
@@ -32,6 +33,25 @@ constexpr std::string_view kShortTimes[] = {" ns", " us", " ms", " s"};
 std::string human_count(double count) { return scaled(count, 1000, kCounts); }
 
 std::string human_bytes(double bytes) { return scaled(bytes, 1024, kBytes); }
+
+std::optional<int64_t> parse_bytes(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  if (unit.ends_with('B')) unit.remove_suffix(1);
+  const double step = unit.ends_with('i') ? 1024 : 1000;
+  if (unit.ends_with('i')) unit.remove_suffix(1);
+  constexpr std::string_view prefixes = "kMGTP";
+  if (error != std::errc() || unit.size() > 1 || (unit.empty() && step == 1024)) return std::nullopt;
+  if (!unit.empty()) {
+    const size_t power = prefixes.find(unit[0] == 'K' ? 'k' : unit[0]);
+    if (power == std::string_view::npos) return std::nullopt;
+    value *= std::pow(step, static_cast<double>(power + 1));
+  }
+  if (!(value >= 1) || value > 9e18) return std::nullopt;
+  return static_cast<int64_t>(value);
+}
 
 std::string human_seconds(double seconds) {
   if (!std::isfinite(seconds)) return "?";

@@ -24,6 +24,18 @@ TEST(Units, bytes_are_powers_of_1024) {
   EXPECT_EQ(human_bytes(3.0 * (1 << 30)), "3.00 GiB");
 }
 
+TEST(Units, sizes_are_read_in_either_system) {
+  EXPECT_EQ(parse_bytes("16GB"), 16'000'000'000);
+  EXPECT_EQ(parse_bytes("16 GB"), 16'000'000'000);
+  EXPECT_EQ(parse_bytes("1.5KiB"), 1536);
+  EXPECT_EQ(parse_bytes("2kB"), 2000);
+  EXPECT_EQ(parse_bytes("24GiB"), int64_t{24} << 30);
+  EXPECT_EQ(parse_bytes("3M"), 3'000'000);
+  for (const char* bytes : {"4096", "4096B", "4096 B"}) EXPECT_EQ(parse_bytes(bytes), 4096);
+  for (const char* wrong : {"", "GB", "16XB", "16iB", "-1GB", "0", "16GBs", "nan", "1e30", "16GB "})
+    EXPECT_EQ(parse_bytes(wrong), std::nullopt) << wrong;
+}
+
 TEST(Units, seconds_change_their_unit) {
   EXPECT_EQ(human_seconds(0), "0 s");
   EXPECT_EQ(human_seconds(3.2e-6), "3.20 us");

@@ -113,7 +113,8 @@ Drawing drawing(const Schedule& schedule, const Machine& machine, std::string ti
   return {.title = std::move(title),
           .timeline = std::move(timeline),
           .notes = step_notes(schedule, types, step_costs(schedule, types, machine)),
-          .lanes = lane_names(machine)};
+          .lanes = lane_names(machine),
+          .memory = plan_memory(schedule, types, {}).curve};
 }
 
 std::vector<TimelineRow> timeline_rows(const Drawing& drawing) {

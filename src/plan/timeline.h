@@ -1,6 +1,7 @@
 // A timeline for eyes: a trace for Perfetto or chrome://tracing, one picture (SVG), or a page to zoom and pan (HTML).
 // One row for each rank and lane. Each is self-contained text.
 #pragma once
+#include "plan/memory.h"
 #include "plan/simulate.h"
 
 namespace plait {
@@ -24,6 +25,8 @@ struct Drawing {
   Timeline timeline;
   std::vector<StepNote> notes;     // by step
   std::vector<std::string> lanes;  // names, by lane
+  // By place in the issue order, of the first rank: drawn above the lanes of the page. Empty: not drawn.
+  std::vector<MemoryUse> memory = {};
 };
 
 std::vector<StepNote> step_notes(const Schedule& schedule, const Types& types, const std::vector<StepCost>& costs);

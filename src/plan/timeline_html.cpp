@@ -46,7 +46,8 @@ const css = n => getComputedStyle(document.documentElement).getPropertyValue(n);
 $('title').textContent = D.title + ': ' + secs(D.whole);
 $('bar').innerHTML = D.kinds.map(k => `<span class="key"><i style="background:${k[1]}"></i>${k[0]}</span>`).join('') +
   '<button id="all">whole step</button>';
-let y = TOP;
+const M = D.memory, MEM = M ? 72 : 0;
+let y = TOP + (M ? MEM + RANKGAP : 0);
 D.rows.forEach((r, i) => { if (i) y += ROW + (r.rank === D.rows[i - 1].rank ? GAP : RANKGAP); r.y = y; });
 const height = y + ROW + FOOT;
 const width = () => c.clientWidth - LEFT - 8, X = s => LEFT + (s - from) / (to - from) * width();
@@ -115,6 +116,29 @@ function parts() {
     g.fillStyle = css('--soft'); if (label) g.fillText(label, (a + b) / 2, 19);
   }
 }
+// A point is [start, end, bytes by class, bytes]. Of those that share a pixel the one with most is drawn.
+const bytes = b => { for (const [f, u] of [[2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [1024, 'KiB'], [1, 'B']])
+    if (b >= f || f === 1) return parseFloat((b / f).toPrecision(3)) + ' ' + u; };
+function memory() {
+  if (!M) return;
+  g.fillStyle = css('--lane'); g.fillRect(LEFT, TOP, width(), MEM);
+  g.fillStyle = css('--soft'); g.textAlign = 'right'; g.font = '11px system-ui, sans-serif';
+  g.fillText('memory of rank ' + D.rows[0].rank, LEFT - 8, TOP + 17); g.fillText('at most ' + bytes(M.most), LEFT - 8, TOP + 33);
+  const shown = new Map(), end = LEFT + Math.floor(width());
+  for (const p of M.points) {
+    if (p[1] < from || p[0] > to) continue;
+    for (let x = Math.max(Math.floor(X(p[0])), LEFT); x <= Math.min(Math.floor(X(p[1])), end); ++x)
+      if (!shown.has(x) || shown.get(x)[3] < p[3]) shown.set(x, p);
+  }
+  for (const [x, p] of shown) {
+    let top = TOP + MEM;
+    p[2].forEach((b, i) => { const h = b / M.most * MEM; g.fillStyle = M.classes[i][1]; g.fillRect(x, top -= h, 1, h); });
+  }
+}
+function memoryAt(e) {
+  const q = c.getBoundingClientRect(), x = e.clientX - q.left, at = T(x), up = e.clientY - q.top;
+  return M && x >= LEFT && up >= TOP && up <= TOP + MEM ? M.points.findLast(p => p[0] <= at) : null;
+}
 function draw() {
   const ratio = devicePixelRatio || 1;
   c.style.height = height + 'px'; c.width = c.clientWidth * ratio; c.height = height * ratio;
@@ -124,7 +148,7 @@ function draw() {
     g.fillStyle = css('--soft'); g.textAlign = 'right'; g.font = '11px system-ui, sans-serif';
     g.fillText(`rank ${r.rank} ${r.lane} ${Math.round(100 * r.busy / D.whole)}%`, LEFT - 8, r.y + 17);
   }
-  axis(); parts(); D.rows.forEach(rowBoxes); related();
+  axis(); parts(); memory(); D.rows.forEach(rowBoxes); related();
 }
 function clamp(a, b) {
   const w = Math.min(Math.max(b - a, D.whole * 1e-5), D.whole);
@@ -141,17 +165,22 @@ function find(e) {
   }
   return best && [r, best[1]];
 }
-function show(e) {
-  hit = find(e); draw();
-  tip.style.display = hit ? 'block' : 'none';
-  if (!hit) return;
-  const [r, b] = hit, n = D.notes[b[0]];
-  tip.innerHTML = `<b>${esc(n.title)}</b> <span class="soft">step ${b[0]}, rank ${r.rank}, ${r.lane}</span><br>` +
-    n.lines.map(l => l[0] === '%' ? `<code>${esc(l)}</code>` : esc(l)).join('<br>') +
-    `<br><b>${secs(b[2] - b[1])}</b> <span class="soft">from ${secs(b[1])} to ${secs(b[2])}` +
-    (b[3] ? `, ${secs(b[3] - b[1])} of them waiting for its group` : '') + '</span>';
+function tell(e, html) {
+  tip.style.display = html ? 'block' : 'none'; tip.innerHTML = html;
   tip.style.left = Math.max(4, Math.min(e.clientX + 14, innerWidth - tip.offsetWidth - 10)) + 'px';
   tip.style.top = (e.clientY + 18 + tip.offsetHeight > innerHeight ? Math.max(4, e.clientY - tip.offsetHeight - 12) : e.clientY + 18) + 'px';
+}
+function show(e) {
+  hit = find(e); draw();
+  const m = memoryAt(e);
+  if (m) return tell(e, `<b>${bytes(m[3])}</b><br>` + M.classes.map(([name, colour], i) =>
+    `<span class="key"><i style="background:${colour}"></i>${name} ${bytes(m[2][i])}</span>`).join('<br>'));
+  if (!hit) return tell(e, '');
+  const [r, b] = hit, n = D.notes[b[0]];
+  tell(e, `<b>${esc(n.title)}</b> <span class="soft">step ${b[0]}, rank ${r.rank}, ${r.lane}</span><br>` +
+    n.lines.map(l => l[0] === '%' ? `<code>${esc(l)}</code>` : esc(l)).join('<br>') +
+    `<br><b>${secs(b[2] - b[1])}</b> <span class="soft">from ${secs(b[1])} to ${secs(b[2])}` +
+    (b[3] ? `, ${secs(b[3] - b[1])} of them waiting for its group` : '') + '</span>');
 }
 c.addEventListener('wheel', e => {
   e.preventDefault();
@@ -202,13 +231,46 @@ std::string row_json(const Drawing& drawing, const TimelineRow& row) {
                      }));
 }
 
+// By MemoryClass: states blue, activations warm.
+constexpr std::string_view kMemoryColours[kMemoryClasses] = {"#3b76d6", "#7aa5ea", "#2a9d6f", "#9aa4b1",
+                                                             "#c9772b", "#e9bd6f", "#8a63c9"};
+
+std::string memory_json(const Drawing& drawing) {
+  if (drawing.memory.empty()) return "null";
+  struct Point {
+    double start = 0, end = 0;
+    const MemoryUse* use = nullptr;
+  };
+  std::vector<Point> points;
+  int64_t most = 1;
+  for (const TimeSpan& span : drawing.timeline.spans) {
+    if (span.rank != drawing.timeline.spans.front().rank) continue;
+    points.push_back({span.start, span.end, &drawing.memory[static_cast<size_t>(span.place)]});
+    most = std::max(most, points.back().use->total());
+  }
+  std::ranges::stable_sort(points, {}, &Point::start);
+  for (size_t i = 1; i < points.size(); ++i) points[i - 1].end = points[i].start;
+  std::vector<MemoryClass> classes;
+  for (int c = 0; c < kMemoryClasses; ++c) classes.push_back(static_cast<MemoryClass>(c));
+  return fmt::format(
+      R"({{"most":{},"classes":{},"points":{}}})", most,
+      list(classes,
+           [](MemoryClass c) {
+             return fmt::format("[{},{}]", quoted(name(c)), quoted(kMemoryColours[static_cast<size_t>(c)]));
+           }),
+      list(points, [&](const Point& p) {
+        return fmt::format("[{:.9g},{:.9g},{},{}]", p.start, p.end,
+                           list(classes, [&](MemoryClass c) { return std::to_string(p.use->of(c)); }), p.use->total());
+      }));
+}
+
 }  // namespace
 
 std::string timeline_html(const Drawing& drawing) {
   std::vector<StepKind> kinds;
   for (int k = 0; k < kStepKinds; ++k) kinds.push_back(static_cast<StepKind>(k));
   const std::string data = fmt::format(
-      R"({{"title":{},"whole":{:.9g},"kinds":{},"parts":{},"rows":{},"notes":{}}})", quoted(drawing.title),
+      R"({{"title":{},"whole":{:.9g},"kinds":{},"parts":{},"rows":{},"notes":{},"memory":{}}})", quoted(drawing.title),
       std::max(drawing.timeline.makespan, 1e-12),
       list(kinds, [](StepKind kind) { return fmt::format("[{},{}]", quoted(name(kind)), quoted(colour(kind))); }),
       list(part_spans(drawing),
@@ -216,7 +278,7 @@ std::string timeline_html(const Drawing& drawing) {
              return fmt::format("[{},{:.9g},{:.9g}]", quoted(part.name), part.start, part.end);
            }),
       list(timeline_rows(drawing), [&](const TimelineRow& row) { return row_json(drawing, row); }),
-      list(drawing.notes, note_json));
+      list(drawing.notes, note_json), memory_json(drawing));
   return fmt::format("{}{}{}", kHead, data, kScript);
 }
 

@@ -124,5 +124,16 @@ TEST(Drawings, of_nothing_are_still_whole) {
   EXPECT_EQ(count(chrome_trace(empty), R"("traceEvents":\[)"), 1);
 }
 
+TEST(Page, draws_the_memory_of_each_step_where_it_is_known) {
+  Drawing d = drawing({1, 2, 1, 1}, 2);
+  EXPECT_NE(timeline_html(d).find("\"memory\":null"), std::string::npos);
+  d.memory.resize(4);
+  for (size_t i = 0; i < 4; ++i) d.memory[i].at({MemoryClass::kept, true}) = 100 * static_cast<int64_t>(i + 1);
+  const std::string page = timeline_html(d);
+  EXPECT_NE(page.find("\"most\":400"), std::string::npos);
+  EXPECT_NE(page.find("[0,1,[0,0,0,0,100,0,0],100]"), std::string::npos);
+  EXPECT_EQ(count(page, R"(\[0,0,0,0,\d00,0,0\])"), 4) << "of one rank";
+}
+
 }  // namespace
 }  // namespace plait

@@ -18,9 +18,14 @@ int64_t rounded(int64_t bytes) {
 
 }  // namespace
 
-Block::~Block() { owner_->give_back(std::move(bytes_)); }
+Block::~Block() { owner_->give_back(std::move(bytes_), asked_); }
 
-BlockPtr Buffers::take(int64_t bytes) {
+void Block::retag(MemoryTag tag) {
+  owner_->retag(asked_, tag);
+  asked_.tag = tag;
+}
+
+BlockPtr Buffers::take(int64_t bytes, MemoryTag tag) {
   const int64_t size = rounded(bytes);
   const std::lock_guard lock(mutex_);
   at::Tensor memory;
@@ -33,11 +38,20 @@ BlockPtr Buffers::take(int64_t bytes) {
   }
   in_use_ += memory.numel();
   peak_ = std::max(peak_, in_use_);
-  return std::make_shared<Block>(shared_from_this(), std::move(memory));
+  asked_.at(tag) += bytes;
+  if (asked_.total() > asked_at_peak_.total()) asked_at_peak_ = asked_;
+  return std::make_shared<Block>(shared_from_this(), std::move(memory), Block::Asked{bytes, tag});
 }
 
-void Buffers::give_back(at::Tensor bytes) {
+void Buffers::retag(const Block::Asked& asked, MemoryTag tag) {
   const std::lock_guard lock(mutex_);
+  asked_.at(asked.tag) -= asked.bytes;
+  asked_.at(tag) += asked.bytes;
+}
+
+void Buffers::give_back(at::Tensor bytes, const Block::Asked& asked) {
+  const std::lock_guard lock(mutex_);
+  asked_.at(asked.tag) -= asked.bytes;
   in_use_ -= bytes.numel();
   const int64_t size = bytes.numel();
   free_.emplace(size, std::move(bytes));

@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 
+#include "plan/memory.h"
+
 namespace plait {
 
 class Buffers;
@@ -14,39 +16,52 @@ class Buffers;
 // A piece of memory; the last owner's end gives it back. Views of one value share their block.
 class Block {
  public:
-  Block(std::shared_ptr<Buffers> owner, at::Tensor bytes) : owner_(std::move(owner)), bytes_(std::move(bytes)) {}
+  struct Asked {
+    int64_t bytes = 0;
+    MemoryTag tag;
+  };
+  Block(std::shared_ptr<Buffers> owner, at::Tensor bytes, Asked asked)
+      : owner_(std::move(owner)), bytes_(std::move(bytes)), asked_(asked) {}
   ~Block();
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
   void* data() const { return bytes_.data_ptr(); }
+  // It is counted as something else from now on.
+  void retag(MemoryTag tag);
 
  private:
   std::shared_ptr<Buffers> owner_;
   at::Tensor bytes_;
+  Asked asked_;
 };
 using BlockPtr = std::shared_ptr<Block>;
 
 class Buffers : public std::enable_shared_from_this<Buffers> {
  public:
   // At least `bytes`, aligned to 64; contents are whatever was there.
-  BlockPtr take(int64_t bytes);
+  BlockPtr take(int64_t bytes, MemoryTag tag);
 
   int64_t reserved() const { return locked(reserved_); }  // bytes ever taken from the system
-  int64_t in_use() const { return locked(in_use_); }
-  int64_t peak() const { return locked(peak_); }  // greatest in_use
+  int64_t in_use() const { return locked(in_use_); }      // of blocks, which may be larger than what was asked for
+  int64_t peak() const { return locked(peak_); }          // greatest in_use
+  // The bytes asked for, by class, when these were most.
+  MemoryUse asked_at_peak() const { return locked(asked_at_peak_); }
 
  private:
   friend class Block;
-  void give_back(at::Tensor bytes);
+  void give_back(at::Tensor bytes, const Block::Asked& asked);
+  void retag(const Block::Asked& asked, MemoryTag tag);
 
-  int64_t locked(const int64_t& bytes) const {
+  template <class T>
+  T locked(const T& what) const {
     const std::lock_guard lock(mutex_);
-    return bytes;
+    return what;
   }
 
   mutable std::mutex mutex_;
   std::multimap<int64_t, at::Tensor> free_;
   int64_t reserved_ = 0, in_use_ = 0, peak_ = 0;
+  MemoryUse asked_, asked_at_peak_;
 };
 
 at::Tensor view_of(const BlockPtr& block, at::IntArrayRef shape, at::ScalarType dtype);

@@ -14,16 +14,16 @@ Executor::Executor(Schedule schedule, RankContext context, Keep keep)
     : schedule_(std::move(schedule)),
       context_(context),
       types_(check(schedule_)),
+      tags_(memory_tags(schedule_, types_)),
       groups_(schedule_.mesh, context),
       buffers_(std::make_shared<Buffers>()),
       values_(schedule_.names.size()) {
   const bool on_lanes = context_.ranks_per_node > 0 && context_.world;
-  lane_ =
-      on_lanes ? lanes(schedule_, context_.ranks_per_node) : std::vector<Lane>(schedule_.steps.size(), Lane::compute);
-  LaneRules rules = lane_rules(schedule_, lane_);
+  lane_ = on_lanes ? lanes(schedule_, context_.ranks_per_node) : without_lanes(schedule_);
   prepare_steps();
-  plan_lifetimes(keep, rules.ends);
-  if (on_lanes) start_lanes(std::move(rules.waits));
+  plan_lifetimes(keep);
+  prepare_memory();
+  if (on_lanes) start_lanes(lane_rules(schedule_, lane_).waits);
   for (const Leaf& leaf : schedule_.leaves) {
     const auto shape = local_shape(schedule_.mesh, leaf.type);
     if (leaf.kind == LeafKind::seed) values_[leaf.value].tensor = at::ones(shape, context_.dtype);
@@ -41,34 +41,26 @@ void Executor::prepare_steps() {
   }
 }
 
-// A value is free when its readers have ended; one made before a repeated section and last read in it, after the
-// section.
-void Executor::plan_lifetimes(const Keep& keep, const std::vector<std::vector<ValueId>>& ends) {
-  const std::vector<int> last = last_uses(schedule_), made = makers(schedule_);
-  const auto in_section = [&](int i) {
-    return schedule_.repeat && i >= schedule_.repeat->first && i < schedule_.repeat->last;
-  };
-  std::vector<int> freed_by(last.size(), -1);
-  for (size_t i = 0; i < ends.size(); ++i)
-    for (ValueId v : ends[i]) freed_by[v] = static_cast<int>(i);
-  for (ValueId v = 0; v < static_cast<ValueId>(last.size()); ++v) {
-    if (last[v] < 0 || is_kept(keep, v, made)) continue;
-    if (freed_by[v] >= 0 && in_section(last[v]) == in_section(made[v]))
-      prepared_[freed_by[v]].freed.push_back(v);
-    else
-      (in_section(last[v]) ? freed_after_section_ : freed_at_end_).push_back(v);
-  }
+void Executor::prepare_memory() {
   for (size_t i = 0; i < schedule_.steps.size(); ++i) {
-    for (ValueId v : schedule_.steps[i].in) {
-      const auto& freed = prepared_[i].freed;
-      prepared_[i].dies.push_back(std::find(freed.begin(), freed.end(), v) != freed.end());
-    }
+    const Step& step = schedule_.steps[i];
+    Prepared& prepared = prepared_[i];
+    StepMemory& memory = prepared.memory;
+    memory.sharing = sharing(schedule_.mesh, types_, step);
+    for (ValueId v : step.out) memory.tags.push_back(tags_[v]);
+    memory.scratch = {MemoryClass::scratch, memory.tags.front().expert};
+    for (ValueId v : step.in) memory.dies.push_back(std::ranges::find(prepared.freed, v) != prepared.freed.end());
   }
 }
 
-bool Executor::is_kept(const Keep& keep, ValueId v, const std::vector<int>& made) const {
-  const auto has = [&](const std::vector<ValueId>& all) { return std::find(all.begin(), all.end(), v) != all.end(); };
-  return keep.what == Keep::What::all || made[v] < 0 || has(schedule_.outputs) || has(keep.values);
+void Executor::plan_lifetimes(const Keep& keep) {
+  std::vector<ValueId> kept = keep.values;
+  if (keep.what == Keep::What::all)
+    for (ValueId v = 0; v < static_cast<ValueId>(values_.size()); ++v) kept.push_back(v);
+  Lifetimes lives = lifetimes(schedule_, lane_, kept);
+  freed_after_section_ = std::move(lives.end_after_section);
+  freed_at_end_ = std::move(lives.end_with_list);
+  for (size_t i = 0; i < prepared_.size(); ++i) prepared_[i].freed = std::move(lives.ends[i]);
 }
 
 void Executor::bind(const std::string& leaf, at::Tensor tensor) {
@@ -89,6 +81,14 @@ at::Tensor Executor::bound(const std::string& leaf) const {
 }
 
 double Executor::scalar(ValueId v) const { return values_[v].tensor.item<double>(); }
+
+MemoryUse Executor::memory() const {
+  MemoryUse use = buffers_->asked_at_peak();
+  for (const Leaf& leaf : schedule_.leaves)
+    if (const at::Tensor& tensor = values_[leaf.value].tensor; tensor.defined())
+      use.at(tags_[leaf.value]) += static_cast<int64_t>(tensor.nbytes());
+  return use;
+}
 
 void Executor::feed_leaves(const Feed& feed, LeafKind kind, int micro) {
   for (const Leaf& leaf : schedule_.leaves)
@@ -142,7 +142,7 @@ void Executor::perform(int index) {
   for (ValueId v : step.in) in.push_back(&values_[v]);
   for (ValueId v : step.out) out.push_back(&values_[v]);
   try {
-    Call call(in, out, prepared.dies, buffers_);
+    Call call(in, out, prepared.memory, buffers_);
     prepared.kernel(call);
   } catch (const ops::GateFault& e) {
     throw StepFault(fmt::format("%{}: {}", schedule_.names[step.out.front()], e.what()));

@@ -56,17 +56,19 @@ class Executor {
   const Schedule& schedule() const { return schedule_; }
   const Types& types() const { return types_; }
   const Buffers& buffers() const { return *buffers_; }
+  // The bytes of leaves, and what was asked of the buffers when that was most, since the executor was made.
+  MemoryUse memory() const;
 
  private:
   struct Prepared {
     Kernel kernel;
-    std::vector<bool> dies;      // by operand
+    StepMemory memory;
     std::vector<ValueId> freed;  // after the step
   };
 
   void prepare_steps();
-  void plan_lifetimes(const Keep& keep, const std::vector<std::vector<ValueId>>& ends);
-  bool is_kept(const Keep& keep, ValueId v, const std::vector<int>& made) const;
+  void prepare_memory();
+  void plan_lifetimes(const Keep& keep);
   void feed_leaves(const Feed& feed, LeafKind kind, int micro);
   void start_lanes(std::vector<std::vector<int>> waits);
   void run_steps(int first, int last);
@@ -76,6 +78,7 @@ class Executor {
   Schedule schedule_;
   RankContext context_;
   Types types_;
+  std::vector<MemoryTag> tags_;  // by value
   Groups groups_;
   std::shared_ptr<Buffers> buffers_;
   std::vector<Value> values_;

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/errors.h"
-#include "run/boxes.h"
+#include "schedule/boxes.h"
 #include "schedule/wire_bytes.h"
 
 namespace plait {

@@ -3,7 +3,7 @@
 #include "run/moves_rows.h"
 
 #include "base/errors.h"
-#include "run/boxes.h"
+#include "schedule/boxes.h"
 #include "schedule/wire_bytes.h"
 
 namespace plait {

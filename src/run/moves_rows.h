@@ -1,6 +1,6 @@
 // What moves.cpp leaves to others: rows of uneven number.
 #pragma once
-#include "run/boxes.h"
+#include "schedule/boxes.h"
 #include "run/moves.h"
 
 namespace plait {

@@ -2,7 +2,7 @@
 
 #include <ATen/ops/zeros.h>
 
-#include "run/boxes.h"
+#include "schedule/boxes.h"
 
 namespace plait {
 

@@ -82,9 +82,10 @@ class Walk {
        Recording* recording)
       : config_(config),
         observer_(observer),
+        context_(context),
         rank_(context.rank),
         recording_(recording),
-        trainer_(config, run_shape(config), corpus, context),
+        trainer_(config, run_shape(config), corpus, context, kept(config, observer)),
         world_(context.world->group(context.rank, everyone(context.world->size()))),
         rate_{config.optim.lr, config.optim.min_lr, config.optim.warmup_steps, config.train.steps},
         flops_(step_flops(trainer_.schedule())) {
@@ -94,6 +95,7 @@ class Walk {
   RunReport run(const std::atomic<bool>& stop) {
     resume();
     if (rank_ == 0) journal_.emplace(config_, report_.first_step);
+    if (observer_.memory) watch_memory();
     start_ = Clock::now();
     for (int64_t step = report_.first_step; step < config_.train.steps && !report_.interrupted; ++step) one(step, stop);
     if (report_.last_step > saved_) save();
@@ -104,6 +106,23 @@ class Walk {
   }
 
  private:
+  static Keep kept(const Config& config, const RunObserver& observer) {
+    if (!observer.memory) return {};
+    return {RowWatch::tables(build_step(run_shape(config)).schedule)};
+  }
+
+  void watch_memory() {
+    rows_.emplace(trainer_.executor(), context_);
+    trainer_.observe([this](const Span& span) { rows_->note(span); });
+  }
+
+  void tell_memory() {
+    trainer_.observe({});
+    const MemoryComparison memory = compare_memory(trainer_.executor(), *rows_, context_);
+    rows_.reset();
+    if (rank_ == 0) observer_.memory(memory);
+  }
+
   double tokens() const { return static_cast<double>(config_.train.batch_size * config_.train.seq_length); }
 
   void resume() {
@@ -129,6 +148,7 @@ class Walk {
     r.ms = 1e3 * seconds_since(begin);
     r.tokens_per_s = 1e3 * tokens() / r.ms;
     r.gflops = flops_ / r.ms / 1e6;
+    if (rows_) tell_memory();
     report_.last_step = step + 1;
     report_.interrupted = agree(stop.load());
     const bool last = step + 1 == config_.train.steps;
@@ -185,9 +205,11 @@ class Walk {
 
   const Config& config_;
   const RunObserver& observer_;
+  RankContext context_;
   int rank_;
   Recording* recording_;  // null: none
   Trainer trainer_;
+  std::optional<RowWatch> rows_;  // until the first step is done
   std::shared_ptr<wire::Group> world_;
   LearningRate rate_;
   double flops_;
@@ -225,6 +247,7 @@ wire::LocalOptions local_options(const Config& config) {
 
 RunReport train(const Config& config, const data::Corpus& corpus, const RunObserver& observer,
                 const std::atomic<bool>& stop) {
+  expect_memory(config);
   make_folder(config.log.dir);
   RunReport report;
   std::optional<Recording> recording;

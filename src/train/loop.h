@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "plan/simulate.h"
+#include "train/memory.h"
 #include "train/trainer.h"
 #include "wire/ranks.h"
 
@@ -33,10 +34,12 @@ struct RunObserver {
   std::function<void(const std::string& folder)> saved;
   // The last step of all ranks, over time, once all have ended; steps are recorded where this is set.
   std::function<void(const Schedule&, const Timeline&)> timeline;
+  std::function<void(const MemoryComparison&)> memory;  // once, after the first step; told and measured
 };
 
-// `stop` set (Ctrl-C): all ranks end after the step they are in, with a checkpoint. Throws InputError for a checkpoint
-// in log.dir that does not fit the config.
+// `stop` set (Ctrl-C): all ranks end after the step they are in, with a checkpoint. Throws InputError for a config that
+// does not fit memory.limit, before anything is allocated, and for a checkpoint in log.dir that does not fit the
+// config.
 RunReport train(const Config& config, const data::Corpus& corpus, const RunObserver& observer,
                 const std::atomic<bool>& stop);
 

@@ -9,7 +9,7 @@
 
 #include "base/errors.h"
 #include "base/random.h"
-#include "run/boxes.h"
+#include "schedule/boxes.h"
 #include "schedule/builder.h"
 
 namespace plait {

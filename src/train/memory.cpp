@@ -1,0 +1,156 @@
+#include "train/memory.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "base/errors.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "train/bench_timing.h"
+#include "train/gathered.h"
+#include "train/loop.h"
+
+namespace plait {
+namespace {
+
+struct Term {
+  MemoryTag tag;
+  int64_t bytes = 0;
+};
+
+Term largest_term(const MemoryUse& use) {
+  Term largest;
+  for (int c = 0; c < kMemoryClasses; ++c)
+    for (bool expert : {false, true}) {
+      const MemoryTag tag{static_cast<MemoryClass>(c), expert};
+      if (const int64_t bytes = use.at(tag); bytes > largest.bytes) largest = {tag, bytes};
+    }
+  return largest;
+}
+
+bool is_state(MemoryClass what) {
+  return what == MemoryClass::parameters || what == MemoryClass::optimizer || what == MemoryClass::gradients;
+}
+
+// Keys that change it, the one that costs least first.
+std::string what_lowers(const Config& c, MemoryTag tag) {
+  std::vector<std::string> ways;
+  if (is_state(tag.what)) {
+    const bool shared = (tag.expert ? expert_data_ranks(c) : c.mesh.dp) > 1;
+    const int64_t zero = tag.what == MemoryClass::optimizer ? 1 : 3;
+    if (shared && c.memory.zero < zero) ways.push_back(fmt::format("set memory.zero = {}", zero));
+    ways.push_back(tag.expert ? "raise mesh.ep or mesh.esp" : "raise mesh.tp");
+  } else {
+    if (tag.what == MemoryClass::kept && c.memory.recompute != "full")
+      ways.push_back("set memory.recompute = \"full\"");
+    if (c.train.micro_batch_size > 1) ways.push_back("lower train.micro_batch_size");
+    ways.push_back("lower train.seq_length or raise mesh.tp");
+  }
+  return join(ways, ", or ");
+}
+
+}  // namespace
+
+Item item_of(at::ScalarType dtype) { return {.real = static_cast<int>(c10::elementSize(dtype)), .integer = 8}; }
+
+MemoryPlan predict_memory(const Config& config) {
+  const Schedule schedule = build_step(run_shape(config)).schedule;
+  return plan_memory(schedule, check(schedule), {.item = item_of(dtype_of(config))});
+}
+
+void expect_memory(const Config& config) {
+  const std::optional<int64_t> limit = memory_limit(config);
+  if (!limit) return;
+  const MemoryPlan plan = predict_memory(config);
+  if (plan.peak.total() <= *limit) return;
+  const Term term = largest_term(plan.peak);
+  input_error("memory.limit = \"{}\", but a rank needs {}; the largest part of it is {}{}, {}: {}", config.memory.limit,
+              human_bytes(static_cast<double>(plan.peak.total())), name(term.tag.what),
+              term.tag.expert ? " of experts" : "", human_bytes(static_cast<double>(term.bytes)),
+              what_lowers(config, term.tag));
+}
+
+std::vector<ValueId> RowWatch::tables(const Schedule& schedule) {
+  std::vector<ValueId> all;
+  for (const Step& step : schedule.steps)
+    if (as<Count>(step.op)) all.push_back(step.out[0]);
+  return all;
+}
+
+void RowWatch::note(const Span& span) {
+  const Step& step = executor_.schedule().steps[static_cast<size_t>(span.step)];
+  if (!as<Count>(step.op)) return;
+  const ValueId table = step.out[0];
+  if (parts_.empty() || parts_.back().count(table)) parts_.emplace_back();
+  parts_.back()[table] = executor_.value(table).clone();
+}
+
+std::vector<RowTables> RowWatch::whole() {
+  const std::shared_ptr<wire::Group> world = everyone(context_);
+  std::vector<RowTables> all;
+  for (const auto& parts : parts_) {
+    RowTables& tables = all.emplace_back();
+    for (const auto& [value, part] : parts) {
+      const at::Tensor together = at::empty({world->size(), part.numel()}, part.options());
+      world->all_gather(part.contiguous().view({-1}), together);
+      std::vector<at::Tensor> by_rank;
+      for (int r = 0; r < world->size(); ++r) by_rank.push_back(together.select(0, r).view(part.sizes()));
+      const Type& type = executor_.types()[static_cast<size_t>(value)];
+      const at::Tensor table = gathered(executor_.schedule().mesh, type, by_rank);
+      const int64_t* counts = table.const_data_ptr<int64_t>();
+      tables[type.routing].assign(counts, counts + table.numel());
+    }
+  }
+  parts_.clear();
+  return all;
+}
+
+namespace {
+
+constexpr int64_t kNumbers = 4 * kMemoryClasses + 1;  // of a comparison
+
+void write(const MemoryUse& use, int64_t*& to) {
+  for (const auto* bytes : {&use.dense, &use.expert}) to = std::copy(bytes->begin(), bytes->end(), to);
+}
+
+void read(MemoryUse& use, const int64_t*& from) {
+  for (auto* bytes : {&use.dense, &use.expert}) {
+    std::copy_n(from, kMemoryClasses, bytes->begin());
+    from += kMemoryClasses;
+  }
+}
+
+}  // namespace
+
+MemoryComparison compare_memory(const Executor& executor, RowWatch& watch, RankContext context) {
+  const std::vector<RowTables> tables = watch.whole();
+  const Schedule& schedule = executor.schedule();
+  const MemoryPlan plan = plan_memory(
+      schedule, executor.types(),
+      {.rank = context.rank, .item = item_of(context.dtype), .kept = RowWatch::tables(schedule), .tables = tables});
+  const std::shared_ptr<wire::Group> world = everyone(context);
+  const at::Tensor mine = at::empty({kNumbers}, at::kLong), all = at::empty({world->size(), kNumbers}, at::kLong);
+  int64_t* to = mine.mutable_data_ptr<int64_t>();
+  write(plan.peak, to);
+  write(executor.memory(), to);
+  *to = executor.buffers().reserved();
+  world->all_gather(mine, all);
+  MemoryComparison most;
+  for (int r = 0; r < world->size(); ++r) {
+    const at::Tensor row = all.select(0, r);
+    const int64_t* from = row.const_data_ptr<int64_t>();
+    MemoryComparison one{.rank = r};
+    read(one.predicted, from);
+    read(one.measured, from);
+    one.reserved = *from;
+    one.all_predicted = most.all_predicted + one.predicted.total();
+    one.all_measured = most.all_measured + one.measured.total();
+    if (r == 0 || one.measured.total() > most.measured.total()) most = one;
+    most.all_predicted = one.all_predicted;
+    most.all_measured = one.all_measured;
+  }
+  return most;
+}
+
+}  // namespace plait

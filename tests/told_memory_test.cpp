@@ -1,0 +1,124 @@
+// Memory told in advance beside what a run takes: the same bytes by class, over layouts, families, rows and
+// micro-batches.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/errors.h"
+#include "corpus.h"
+#include "small_run.h"
+#include "train/memory.h"
+
+namespace plait {
+namespace {
+
+struct RankMemory {
+  MemoryPlan plan;
+  MemoryUse measured;
+  int64_t peak = 0, reserved = 0;  // of the buffers' blocks
+};
+
+// One step of every rank, and its plan with the rows that the step had.
+std::vector<RankMemory> first_step(const Config& config) {
+  const data::Corpus corpus = random_corpus();
+  const RunShape shape = run_shape(config);
+  std::vector<RankMemory> ranks(static_cast<size_t>(shape.mesh.ranks()));
+  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+    const RankContext context{rank, &world, dtype_of(config)};
+    const std::vector<ValueId> tables = RowWatch::tables(build_step(shape).schedule);
+    Trainer trainer(config, shape, corpus, context, {tables});
+    const Executor& executor = trainer.executor();
+    RowWatch watch(executor, context);
+    trainer.observe([&](const Span& span) { watch.note(span); });
+    trainer.step(0, config.optim.lr);
+    RankMemory& mine = ranks[static_cast<size_t>(rank)];
+    mine = {
+        .measured = executor.memory(), .peak = executor.buffers().peak(), .reserved = executor.buffers().reserved()};
+    mine.plan = plan_memory(executor.schedule(), executor.types(),
+                            {.rank = rank, .item = item_of(context.dtype), .kept = tables, .tables = watch.whole()});
+  });
+  return ranks;
+}
+
+std::string text(const MemoryUse& use) {
+  std::string all;
+  for (int c = 0; c < kMemoryClasses; ++c)
+    all += fmt::format("{} {} + {}, ", name(static_cast<MemoryClass>(c)), use.dense[static_cast<size_t>(c)],
+                       use.expert[static_cast<size_t>(c)]);
+  return all;
+}
+
+class ToldMemory : public testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(ToldMemory, is_what_the_run_takes) {
+  const ScratchFolder folder;
+  const std::vector<RankMemory> ranks = first_step(small_run(folder / "run", GetParam()));
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const auto& [plan, measured, peak, reserved] = ranks[r];
+    EXPECT_EQ(measured, plan.peak) << fmt::format("rank {}, step {}\nmeasured {}\ntold {}", r, plan.step,
+                                                  text(measured), text(plan.peak));
+    EXPECT_GE(reserved, peak);
+    EXPECT_GT(plan.peak.states(), 0);
+  }
+}
+
+std::vector<std::vector<std::string>> cases() {
+  std::vector<std::vector<std::string>> all = {
+      {"moe.num_experts=0"},
+      {"moe.num_experts=0", "mesh.tp=2", "mesh.dp=2", "optim.name=sgd"},
+      {"moe.every=1", "train.micro_batch_size=2", "train.dtype=float64"},
+      {"mesh.tp=4", "mesh.esp=2", "mesh.ep=2", "moe.every=1"},
+      {"mesh.tp=2", "mesh.ep=4", "mesh.esp=1", "mesh.dp=2", "schedule.chunks=2"}};
+  for (const char* family : {"ted", "dtd", "parm", "s1", "s2", "sharded"})
+    for (const char* capacity : {"none", "2"})
+      for (int micro : {4, 2})
+        all.push_back({"mesh.tp=2", "mesh.ep=2", fmt::format("schedule.moe={}", family),
+                       fmt::format("moe.capacity={}", capacity), fmt::format("train.micro_batch_size={}", micro)});
+  for (const char* zero : {"0", "1", "3"})
+    for (const char* recompute : {"none", "selective", "full"})
+      all.push_back({"mesh.tp=2", "mesh.ep=2", "mesh.dp=4", "schedule.moe=dtd", "train.micro_batch_size=1",
+                     fmt::format("memory.zero={}", zero), fmt::format("memory.recompute={}", recompute)});
+  for (const char* keep : {"reduce_and_exchange", "none"})
+    all.push_back({"mesh.tp=2", "mesh.dp=3", "train.batch_size=12", "schedule.moe=ted", "memory.zero=1",
+                   "memory.recompute=full", fmt::format("memory.keep_moves={}", keep)});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ToldMemory, testing::ValuesIn(cases()));
+
+std::string refusal(const std::vector<std::string>& overrides) {
+  const ScratchFolder folder;
+  const Config config = small_run(folder / "run", overrides);
+  try {
+    run_to(config, random_corpus());
+  } catch (const InputError& e) {
+    EXPECT_FALSE(std::filesystem::exists(folder / "run")) << "refused before anything is made";
+    return e.what();
+  }
+  return "";
+}
+
+TEST(MemoryLimit, refuses_what_does_not_fit_and_names_the_largest_part) {
+  EXPECT_EQ(refusal({"train.steps=1", "memory.limit=1GB"}), "");
+  const std::string experts = refusal({"mesh.ep=2", "mesh.dp=4", "moe.moe_intermediate_size=512", "memory.limit=1kB"});
+  EXPECT_TRUE(experts.starts_with("memory.limit = \"1kB\", but a rank needs ")) << experts;
+  EXPECT_NE(experts.find("the largest part of it is optimizer state of experts"), std::string::npos) << experts;
+  EXPECT_TRUE(experts.ends_with(": set memory.zero = 1, or raise mesh.ep or mesh.esp")) << experts;
+  const std::string kept = refusal({"train.seq_length=256", "memory.limit=1kB"});
+  EXPECT_NE(kept.find("activations, kept"), std::string::npos) << kept;
+  EXPECT_NE(kept.find(": set memory.recompute = \"full\", or lower train.micro_batch_size"), std::string::npos) << kept;
+}
+
+TEST(MemoryLimit, is_that_of_a_rank_to_the_byte) {
+  const ScratchFolder folder;
+  const auto with = [&](int64_t limit) {
+    return small_run(folder / "run", std::vector<std::string>{fmt::format("memory.limit={}", limit)});
+  };
+  const int64_t needed = predict_memory(with(1)).peak.total();
+  EXPECT_NO_THROW(expect_memory(with(needed)));
+  EXPECT_THROW(expect_memory(with(needed - 1)), InputError);
+}
+
+}  // namespace
+}  // namespace plait
