@@ -140,6 +140,9 @@ TEST(Config, a_key_without_effect_is_refused) {
         {"mesh.ep=2", "schedule.order=overlap"},
         {"mesh.ep=2", "schedule.lanes=true", "schedule.bucket=1"},
         {"mesh.ep=2", "schedule.lanes=true", "schedule.order=overlap", "schedule.bucket=1", "train.micro_batch_size=2"},
+        {"schedule.slice=tokens"},
+        {"moe.every=0", "schedule.dispatch=node"},
+        {"moe.capacity=1", "schedule.rows=padded"},
         {"train.eval_every=0", "train.eval_batches=2"}}) {
     EXPECT_NE(refused("", useless).find("has no effect here"), std::string::npos) << useless[1 % useless.size()];
   }
@@ -179,7 +182,7 @@ TEST(Config, what_is_saved_reads_back_equal) {
 
 TEST(Config, the_list_of_keys_is_complete_and_readable) {
   const auto keys = config_keys();
-  EXPECT_EQ(keys.size(), 11u + 20 + 6 + 7 + 3 + 8 + 9 + 2 + 3);
+  EXPECT_EQ(keys.size(), 11u + 20 + 6 + 10 + 3 + 8 + 9 + 2 + 3);
   for (const KeyInfo& key : keys) {
     EXPECT_FALSE(key.meaning.empty()) << key.name;
     EXPECT_EQ(refused("[" + key.name.substr(0, key.name.find('.')) + "]\n" + key.name.substr(key.name.find('.') + 1) +
@@ -203,6 +206,10 @@ TEST(Config, legal_layouts_pass) {
                                  {"mesh.tp=2", "schedule.moe=ted"},
                                  {"schedule.chunks=4", "schedule.chunks_backward=2"},
                                  {"schedule.chunks_backward=4"},
+                                 {"mesh.ep=4", "mesh.node=2", "schedule.dispatch=node"},
+                                 {"mesh.ep=4", "mesh.node=2", "schedule.dispatch=levels", "moe.capacity=1"},
+                                 {"schedule.moe=s2", "schedule.slice=tokens"},
+                                 {"schedule.rows=padded"},
                                  {"mesh.tp=2", "mesh.esp=1", "mesh.ep=4", "mesh.dp=2"}})
     EXPECT_EQ(layout_fault(legal), "") << legal.at(legal.size() - 1);
 }
@@ -260,6 +267,26 @@ TEST(Config, an_illegal_layout_names_the_two_numbers) {
   expect({"mesh.ep=2", "mesh.dp=6", "train.batch_size=12", "mesh.node=3"},
          "mesh.node = 3 is not divisible by mesh.ep x mesh.esp = 2");
   expect({"mesh.tp=2", "mesh.ep=4", "mesh.node=16"}, "mesh.tp x mesh.dp = 8 is not divisible by mesh.node = 16");
+  expect({"mesh.ep=4", "schedule.dispatch=node"},
+         "schedule.dispatch = \"node\" is for experts on several nodes, but mesh.ep x mesh.esp = 4 ranks lie within "
+         "mesh.node = 4");
+  expect(
+      {"mesh.tp=2", "mesh.ep=2", "mesh.node=1", "schedule.dispatch=levels"},
+      "schedule.dispatch = \"levels\" needs every expert within a node, but mesh.esp = 2 is more than mesh.node = 1");
+  expect({"mesh.ep=4", "mesh.node=2", "schedule.dispatch=levels", "schedule.moe=dtd"},
+         "schedule.dispatch = \"levels\": schedule.moe = \"dtd\" would join its slices on every level");
+  expect({"mesh.ep=4", "mesh.node=2", "schedule.dispatch=node", "schedule.moe=parm"},
+         "schedule.dispatch = \"node\": schedule.moe = \"parm\" sends copies of tokens as distinct ones");
+  expect({"mesh.ep=4", "mesh.node=2", "schedule.dispatch=node", "moe.capacity=2"},
+         "schedule.dispatch = \"node\": moe.capacity = 2 sends slots of experts, not tokens");
+  expect({"mesh.ep=4", "mesh.node=2", "schedule.dispatch=node", "schedule.rows=padded"},
+         "schedule.dispatch = \"node\": schedule.rows = \"padded\" sends rows that are no tokens");
+  expect({"mesh.ep=4", "mesh.node=2", "schedule.dispatch=node", "schedule.moe=s2"},
+         "schedule.dispatch = \"node\": schedule.moe = \"s2\" slices rows of experts: set schedule.slice = \"tokens\"");
+  expect({"mesh.tp=4", "mesh.esp=2", "mesh.ep=4", "mesh.node=2", "schedule.moe=s2", "moe.capacity=2",
+          "schedule.fuse=yes", "schedule.dispatch=levels"},
+         "schedule.dispatch = \"levels\": schedule.moe = \"s2\" with moe.capacity needs mesh.tp <= mesh.node, but "
+         "mesh.tp = 4 and mesh.node = 2");
   expect({"schedule.chunks=3", "schedule.chunks_backward=2"},
          "schedule.chunks = 3 is not divisible by schedule.chunks_backward = 2");
   expect({"schedule.chunks=2", "schedule.chunks_backward=3"},

@@ -62,5 +62,8 @@ void compute(const Call& c, const Sgd& op);
 void compute(const Call& c, const HashRoute& op);
 void compute(const Call& c, const Jitter& op);
 void compute(const Call& c, const BalanceBias& op);
+void compute(const Call& c, const Nodes& op);
+void compute(const Call& c, const CountWithin& op);
+void compute(const Call& c, const Busiest& op);
 
 }  // namespace plait::oracle
