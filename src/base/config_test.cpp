@@ -267,6 +267,20 @@ TEST(Config, an_illegal_layout_names_the_two_numbers) {
   expect({"mesh.ep=2", "mesh.dp=6", "train.batch_size=12", "mesh.node=3"},
          "mesh.node = 3 is not divisible by mesh.ep x mesh.esp = 2");
   expect({"mesh.tp=2", "mesh.ep=4", "mesh.node=16"}, "mesh.tp x mesh.dp = 8 is not divisible by mesh.node = 16");
+  expect({"schedule.chunks=3", "schedule.chunks_backward=2"},
+         "schedule.chunks = 3 is not divisible by schedule.chunks_backward = 2");
+  expect({"schedule.chunks=2", "schedule.chunks_backward=3"},
+         "schedule.chunks_backward = 3 is not divisible by schedule.chunks = 2");
+  expect({"mesh.tp=2", "mesh.esp=1", "schedule.moe=dtd"},
+         "schedule.moe = \"dtd\" needs mesh.esp = mesh.tp, but mesh.esp = 1 and mesh.tp = 2");
+  expect({"optim.lr=1e-5"}, "optim.min_lr = 0.0001 is above optim.lr = 1e-05");
+  expect({"data.validation=0"}, "train.eval_every = 50 needs text to evaluate on, but data.validation = 0");
+}
+
+TEST(Config, a_way_between_nodes_that_does_not_fit_says_why) {
+  const auto expect = [](const Overrides& overrides, const std::string& fault) {
+    EXPECT_EQ(layout_fault(overrides), fault);
+  };
   expect({"mesh.ep=4", "schedule.dispatch=node"},
          "schedule.dispatch = \"node\" is for experts on several nodes, but mesh.ep x mesh.esp = 4 ranks lie within "
          "mesh.node = 4");
@@ -287,14 +301,6 @@ TEST(Config, an_illegal_layout_names_the_two_numbers) {
           "schedule.fuse=yes", "schedule.dispatch=levels"},
          "schedule.dispatch = \"levels\": schedule.moe = \"s2\" with moe.capacity needs mesh.tp <= mesh.node, but "
          "mesh.tp = 4 and mesh.node = 2");
-  expect({"schedule.chunks=3", "schedule.chunks_backward=2"},
-         "schedule.chunks = 3 is not divisible by schedule.chunks_backward = 2");
-  expect({"schedule.chunks=2", "schedule.chunks_backward=3"},
-         "schedule.chunks_backward = 3 is not divisible by schedule.chunks = 2");
-  expect({"mesh.tp=2", "mesh.esp=1", "schedule.moe=dtd"},
-         "schedule.moe = \"dtd\" needs mesh.esp = mesh.tp, but mesh.esp = 1 and mesh.tp = 2");
-  expect({"optim.lr=1e-5"}, "optim.min_lr = 0.0001 is above optim.lr = 1e-05");
-  expect({"data.validation=0"}, "train.eval_every = 50 needs text to evaluate on, but data.validation = 0");
 }
 
 TEST(Config, a_capacity_that_no_memory_holds_is_refused_before_allocating) {

@@ -49,12 +49,12 @@ struct ModelSizes {
   bool pad_rows = false;        // dropless, but as many rows in every cell as in the busiest (DeepSpeed's no-drop form)
   bool slice_rows = true;       // s2, dropless: what is sliced over tp is rows, and not tokens and their routes
   bool fuse = false;            // the exchange over ep and the gather over esp in one message
+  int64_t chunks = 1;           // of the rows: exchange | experts | exchange one after another
+  int64_t chunks_backward = 0;  // messages of the backward pass; 0: as chunks. One of the two divides the other.
 
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;  // in every layer
   KeepMoves keep_moves = KeepMoves::all;
-  int64_t chunks = 1;           // of the rows: exchange | experts | exchange one after another
-  int64_t chunks_backward = 0;  // messages of the backward pass; 0: as chunks. One of the two divides the other.
 
   int64_t tokens() const { return sequences * positions; }
   int64_t backward_chunks() const { return chunks_backward ? chunks_backward : chunks; }
