@@ -108,8 +108,7 @@ void expect_accounted(Toy toy, const std::function<Schedule(const Schedule&)>& r
       const Record types = by_type(o.lowered, o.trace), moved = by_oracle(o.lowered, o.trace);
       for (Collective c :
            {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter, Collective::all_to_all}) {
-        SCOPED_TRACE(fmt::format("{} {} ranks {} tp {} esp {} ep {}", name(family), name(c), mesh.ranks, mesh.tp,
-                                 mesh.esp, mesh.ep));
+        SCOPED_TRACE(fmt::format("{} {} {}", name(family), name(c), describe(mesh)));
         ASSERT_EQ(types.count(c), moved.count(c));
         if (!types.count(c)) continue;
         EXPECT_EQ(types.at(c).calls, moved.at(c).calls);

@@ -16,8 +16,7 @@ void at_every_node_layout(auto&& f) {
   for (const MeshSize& mesh : kNodeLayouts)
     for (Family family : kNodeFamilies) {
       if (!fits(family, mesh)) continue;
-      SCOPED_TRACE(fmt::format("{} ranks {} tp {} esp {} ep {} node {}", name(family), mesh.ranks, mesh.tp, mesh.esp,
-                               mesh.ep, mesh.node));
+      SCOPED_TRACE(fmt::format("{} {}", name(family), describe(mesh)));
       f(Toy{.family = family, .mesh = mesh, .experts = 8, .across = Across::node});
     }
 }
@@ -143,8 +142,7 @@ TEST(PaddedRows, compute_what_one_rank_computes_and_fill_every_cell_alike) {
     for (Family family : kFamilies)
       for (int chunks : {1, 2}) {
         if (!fits(family, mesh)) continue;
-        SCOPED_TRACE(
-            fmt::format("{} ranks {} tp {} esp {} ep {}", name(family), mesh.ranks, mesh.tp, mesh.esp, mesh.ep));
+        SCOPED_TRACE(fmt::format("{} {}", name(family), describe(mesh)));
         Toy toy{.family = family, .mesh = mesh, .chunks = chunks, .cells = Cells::padded};
         const Outcome padded = perform(build(toy), kUneven);
         EXPECT_LT(max_difference(padded.numbers, perform(build(on_one_rank(toy)), kUneven).numbers), 1e-10);

@@ -20,6 +20,11 @@ std::string_view name(Family family) {
   return names[static_cast<int>(family)];
 }
 
+std::string describe(const MeshSize& mesh) {
+  return fmt::format("ranks {} tp {} esp {} ep {}{}", mesh.ranks, mesh.tp, mesh.esp, mesh.ep,
+                     mesh.node ? fmt::format(" node {}", mesh.node) : "");
+}
+
 bool fits(Family family, const MeshSize& mesh) {
   return mesh.tp == mesh.esp || (family != Family::ted && family != Family::dtd);
 }

@@ -17,6 +17,8 @@ enum class Family { ted, dtd, s1, s2, sharded, parm };
 inline constexpr Family kFamilies[] = {Family::ted, Family::dtd, Family::s1, Family::s2, Family::sharded, Family::parm};
 std::string_view name(Family family);
 
+std::string describe(const MeshSize& mesh);  // "ranks 8 tp 2 esp 2 ep 4 node 4"
+
 // ted and dtd take tp for esp.
 bool fits(Family family, const MeshSize& mesh);
 

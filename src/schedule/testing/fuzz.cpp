@@ -130,9 +130,8 @@ Toy random_toy(Dice& dice) {
 }
 
 std::string describe(const Toy& toy) {
-  return fmt::format("{} on ranks {} tp {} esp {} ep {} node {} capacity {} group {} chunks {} residual {} padded {}",
-                     name(toy.family), toy.mesh.ranks, toy.mesh.tp, toy.mesh.esp, toy.mesh.ep,
-                     toy.across == Across::node ? toy.mesh.node : 0, toy.capacity, gate_group(toy), toy.chunks,
+  return fmt::format("{} on {} across {} capacity {} group {} chunks {} residual {} padded {}", name(toy.family),
+                     describe(toy.mesh), toy.across == Across::node, toy.capacity, gate_group(toy), toy.chunks,
                      toy.residual == Residual::yes, toy.cells == Cells::padded);
 }
 
