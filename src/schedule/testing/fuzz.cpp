@@ -131,7 +131,7 @@ Toy random_toy(Dice& dice) {
 
 std::string describe(const Toy& toy) {
   return fmt::format("{} on {} across {} capacity {} group {} chunks {} residual {} padded {}", name(toy.family),
-                     describe(toy.mesh), toy.across == Across::node, toy.capacity, gate_group(toy), toy.chunks,
+                     oracle::describe(toy.mesh), toy.across == Across::node, toy.capacity, gate_group(toy), toy.chunks,
                      toy.residual == Residual::yes, toy.cells == Cells::padded);
 }
 
