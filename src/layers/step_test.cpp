@@ -166,7 +166,7 @@ TEST(TrainingStep, types_however_rows_cross_between_nodes) {
         sizes.slice_rows = dispatch == Dispatch::levels;
         sizes.chunks = 2;
         sizes.chunks_backward = 4;
-        const TrainingStep step = build_step(Mesh(mesh), sizes, {}, 2);
+        const TrainingStep step = build_step(Mesh(mesh), sizes, {}, {2});
         const std::string text = print(step.schedule);
         EXPECT_EQ(print(parse_schedule(text)), text);
       }
