@@ -65,6 +65,9 @@ struct MeshConfig {
 struct ScheduleConfig {
   std::string moe = "sharded";
   std::string fuse = "auto";
+  std::string dispatch = "direct";
+  std::string rows = "counted";
+  std::string slice = "rows";
   int64_t chunks = 1;
   int64_t chunks_backward = 0;  // 0: chunks
   bool lanes = false;

@@ -122,6 +122,21 @@ void add_running(std::vector<Key>& keys, Config& c) {
                 kAny,
                 "exchange and gather of rows in one message; auto: in s1 and s2",
                 {"auto", "yes", "no"}},
+               {"schedule.dispatch",
+                &c.schedule.dispatch,
+                kAny,
+                "rows cross the network at once, between nodes and then within, or once for each node of a token",
+                {"direct", "levels", "node"}},
+               {"schedule.rows",
+                &c.schedule.rows,
+                kAny,
+                "rows of an expert as they come, or as many as the busiest one has",
+                {"counted", "padded"}},
+               {"schedule.slice",
+                &c.schedule.slice,
+                kAny,
+                "what s2 slices behind the gate: rows (as published), or tokens with their routes",
+                {"rows", "tokens"}},
                {"schedule.chunks", &c.schedule.chunks, kCount, "parts of the rows that travel one after another", {}},
                {"schedule.chunks_backward",
                 &c.schedule.chunks_backward,
@@ -358,7 +373,8 @@ std::string no_effect(const Config& c, std::string_view name) {
   const auto is_any = [&](auto... names) { return ((name == names) || ...); };
   if (!experts && !is_any("moe.every", "moe.num_experts") &&
       (name.starts_with("moe.") ||
-       is_any("mesh.ep", "mesh.esp", "schedule.fuse", "schedule.chunks", "schedule.chunks_backward")))
+       is_any("mesh.ep", "mesh.esp", "schedule.fuse", "schedule.chunks", "schedule.chunks_backward",
+              "schedule.dispatch", "schedule.rows", "schedule.slice")))
     return fmt::format("no layer has experts (moe.every = {}, moe.num_experts = {}, model.num_hidden_layers = {})",
                        c.moe.every, c.moe.num_experts, c.model.num_hidden_layers);
   if (name == "moe.num_experts" && c.moe.every == 0) return "no layer has experts (moe.every = 0)";
@@ -369,6 +385,10 @@ std::string no_effect(const Config& c, std::string_view name) {
   if (name == "moe.aux_scope" && aux_coef(c) == 0) return "there is no load-balancing loss (moe.aux_coef = 0)";
   if (name == "schedule.fuse" && (c.schedule.moe == "ted" || c.schedule.moe == "dtd" || c.schedule.moe == "parm"))
     return fmt::format("{} has no gather that could be fused (schedule.moe)", c.schedule.moe);
+  if (name == "schedule.slice" && c.schedule.moe != "s2")
+    return fmt::format("only s2 slices behind the gate (schedule.moe = \"{}\")", c.schedule.moe);
+  if (is_any("schedule.slice", "schedule.rows") && c.moe.capacity)
+    return "with a capacity rows are padded slots (moe.capacity)";
   if (name == "model.intermediate_size" && experts && c.moe.every == 1 && c.moe.moe_intermediate_size > 0)
     return "every layer has experts, whose width is moe.moe_intermediate_size";
   if (is_any("mesh.node", "schedule.lanes", "schedule.order", "schedule.bucket"))

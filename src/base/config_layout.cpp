@@ -159,7 +159,36 @@ void check_chunks(const Config& c) {
   forward.value < backward.value ? must_divide(forward, backward) : must_divide(backward, forward);
 }
 
+// How rows cross between nodes.
+void check_dispatch(const Config& c) {
+  const ScheduleConfig& s = c.schedule;
+  if (s.dispatch == "direct") return;
+  const std::string dispatch = fmt::format("schedule.dispatch = \"{}\"", s.dispatch);
+  if (c.mesh.ep * c.mesh.esp <= c.mesh.node)
+    input_error("{} is for experts on several nodes, but mesh.ep x mesh.esp = {} ranks lie within mesh.node = {}",
+                dispatch, c.mesh.ep * c.mesh.esp, c.mesh.node);
+  if (c.mesh.esp > c.mesh.node)
+    input_error("{} needs every expert within a node, but mesh.esp = {} is more than mesh.node = {}", dispatch,
+                c.mesh.esp, c.mesh.node);
+  if (s.moe == "dtd") input_error("{}: schedule.moe = \"dtd\" would join its slices on every level", dispatch);
+  if (s.dispatch == "levels") {
+    if (s.moe == "s2" && c.moe.capacity && c.mesh.tp > c.mesh.node)
+      input_error(
+          "{}: schedule.moe = \"s2\" with moe.capacity needs mesh.tp <= mesh.node, but mesh.tp = {} and "
+          "mesh.node = {}",
+          dispatch, c.mesh.tp, c.mesh.node);
+    return;
+  }
+  if (s.moe == "parm") input_error("{}: schedule.moe = \"parm\" sends copies of tokens as distinct ones", dispatch);
+  if (c.moe.capacity)
+    input_error("{}: moe.capacity = {} sends slots of experts, not tokens", dispatch, *c.moe.capacity);
+  if (s.rows == "padded") input_error("{}: schedule.rows = \"padded\" sends rows that are no tokens", dispatch);
+  if (s.moe == "s2" && s.slice == "rows")
+    input_error("{}: schedule.moe = \"s2\" slices rows of experts: set schedule.slice = \"tokens\"", dispatch);
+}
+
 void check_experts(const Config& c) {
+  check_dispatch(c);
   check_chunks(c);
   const Named experts{"moe.num_experts", c.moe.num_experts};
   const Named chosen{"moe.num_experts_per_tok", c.moe.num_experts_per_tok};

@@ -141,6 +141,9 @@ TEST(Config, a_key_without_effect_is_refused) {
         {"mesh.ep=2", "schedule.order=overlap"},
         {"mesh.ep=2", "schedule.lanes=true", "schedule.bucket=1"},
         {"mesh.ep=2", "schedule.lanes=true", "schedule.order=overlap", "schedule.bucket=1", "train.micro_batch_size=2"},
+        {"schedule.slice=tokens"},
+        {"moe.every=0", "schedule.dispatch=node"},
+        {"moe.capacity=1", "schedule.rows=padded"},
         {"train.eval_every=0", "train.eval_batches=2"}}) {
     EXPECT_NE(refused("", useless).find("has no effect here"), std::string::npos) << useless[1 % useless.size()];
   }
@@ -204,6 +207,10 @@ TEST(Config, legal_layouts_pass) {
                                  {"mesh.tp=2", "schedule.moe=ted"},
                                  {"schedule.chunks=4", "schedule.chunks_backward=2"},
                                  {"schedule.chunks_backward=4"},
+                                 {"mesh.ep=4", "mesh.node=2", "schedule.dispatch=node"},
+                                 {"mesh.ep=4", "mesh.node=2", "schedule.dispatch=levels", "moe.capacity=1"},
+                                 {"schedule.moe=s2", "schedule.slice=tokens"},
+                                 {"schedule.rows=padded"},
                                  {"mesh.tp=2", "mesh.esp=1", "mesh.ep=4", "mesh.dp=2"}})
     EXPECT_EQ(layout_fault(legal), "") << legal.at(legal.size() - 1);
 }
@@ -277,6 +284,32 @@ TEST(Config, an_illegal_layout_names_the_two_numbers) {
          "schedule.moe = \"dtd\" needs mesh.esp = mesh.tp, but mesh.esp = 1 and mesh.tp = 2");
   expect({"optim.lr=1e-5"}, "optim.min_lr = 0.0001 is above optim.lr = 1e-05");
   expect({"data.validation=0"}, "train.eval_every = 50 needs text to evaluate on, but data.validation = 0");
+}
+
+TEST(Config, a_way_between_nodes_that_does_not_fit_says_why) {
+  const auto expect = [](const Overrides& overrides, const std::string& fault) {
+    EXPECT_EQ(layout_fault(overrides), fault);
+  };
+  expect({"mesh.ep=4", "schedule.dispatch=node"},
+         "schedule.dispatch = \"node\" is for experts on several nodes, but mesh.ep x mesh.esp = 4 ranks lie within "
+         "mesh.node = 4");
+  expect(
+      {"mesh.tp=2", "mesh.ep=2", "mesh.node=1", "schedule.dispatch=levels"},
+      "schedule.dispatch = \"levels\" needs every expert within a node, but mesh.esp = 2 is more than mesh.node = 1");
+  expect({"mesh.ep=4", "mesh.node=2", "schedule.dispatch=levels", "schedule.moe=dtd"},
+         "schedule.dispatch = \"levels\": schedule.moe = \"dtd\" would join its slices on every level");
+  expect({"mesh.ep=4", "mesh.node=2", "schedule.dispatch=node", "schedule.moe=parm"},
+         "schedule.dispatch = \"node\": schedule.moe = \"parm\" sends copies of tokens as distinct ones");
+  expect({"mesh.ep=4", "mesh.node=2", "schedule.dispatch=node", "moe.capacity=2"},
+         "schedule.dispatch = \"node\": moe.capacity = 2 sends slots of experts, not tokens");
+  expect({"mesh.ep=4", "mesh.node=2", "schedule.dispatch=node", "schedule.rows=padded"},
+         "schedule.dispatch = \"node\": schedule.rows = \"padded\" sends rows that are no tokens");
+  expect({"mesh.ep=4", "mesh.node=2", "schedule.dispatch=node", "schedule.moe=s2"},
+         "schedule.dispatch = \"node\": schedule.moe = \"s2\" slices rows of experts: set schedule.slice = \"tokens\"");
+  expect({"mesh.tp=4", "mesh.esp=2", "mesh.ep=4", "mesh.node=2", "schedule.moe=s2", "moe.capacity=2",
+          "schedule.fuse=yes", "schedule.dispatch=levels"},
+         "schedule.dispatch = \"levels\": schedule.moe = \"s2\" with moe.capacity needs mesh.tp <= mesh.node, but "
+         "mesh.tp = 4 and mesh.node = 2");
 }
 
 TEST(Config, a_capacity_that_no_memory_holds_is_refused_before_allocating) {

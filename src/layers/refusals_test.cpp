@@ -112,7 +112,8 @@ TEST(EveryCombination, is_refused_in_a_line_that_names_a_key_or_can_be_written) 
                      .esp = static_cast<int>(config.mesh.esp),
                      .ep = static_cast<int>(config.mesh.ep)});
     try {
-      build_step(mesh, model_sizes(config), optimizer(config), {.micro_batches = static_cast<int>(micro_batches(config))});
+      build_step(mesh, model_sizes(config), optimizer(config),
+                 {.micro_batches = static_cast<int>(micro_batches(config))});
     } catch (const std::exception& e) {
       FAIL() << what() << ": " << e.what();
     }

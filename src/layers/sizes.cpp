@@ -15,6 +15,10 @@ E choice(const std::string& text, std::string_view key) {
   return static_cast<E>(it - names.begin());
 }
 
+Dispatch dispatch(const std::string& text) {
+  return text == "levels" ? Dispatch::levels : text == "node" ? Dispatch::node : Dispatch::direct;
+}
+
 Family family(const std::string& text) {
   constexpr std::string_view names[] = {"ted", "dtd", "parm", "s1", "s2", "sharded"};
   const auto it = std::find(std::begin(names), std::end(names), text);
@@ -59,6 +63,9 @@ void fill_gate(ModelSizes& s, const Config& c) {
 void fill_experts(ModelSizes& s, const Config& c) {
   s.moe_every = c.moe.every;
   s.fuse = fuses(c, s.family);
+  s.dispatch = dispatch(c.schedule.dispatch);
+  s.pad_rows = c.schedule.rows == "padded";
+  s.slice_rows = c.schedule.slice == "rows";
   s.chunks = c.schedule.chunks;
   s.chunks_backward = c.schedule.chunks_backward;
   s.experts = c.moe.num_experts;

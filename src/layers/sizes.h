@@ -19,6 +19,10 @@ enum class Family { ted, dtd, parm, s1, s2, sharded };
 // parameters are stored in shares, and gathered once a step. parameters: gathered in each layer, forward and backward.
 enum class Zero { none, states, parameters };
 
+// How rows cross the network when ep spans nodes. direct: one message. levels: one between nodes, one within. node: a
+// token goes once to each node that has experts of it, and is copied there for each of them.
+enum class Dispatch { direct, levels, node };
+
 struct ModelSizes {
   int64_t sequences = 1, positions = 1;  // of one micro-batch in the whole world: T = sequences * positions
   int64_t vocab = 256, width = 64, layers = 1;
@@ -43,13 +47,16 @@ struct ModelSizes {
   double aux_coef = 0, z_coef = 0;
   int64_t aux_group = 0;  // tokens of one auxiliary loss, of which the mean counts; 0: the whole micro-batch
   bool noise = false;     // noisy_topk: in training
-  bool fuse = false;      // the exchange over ep and the gather over esp in one message
+  Dispatch dispatch = Dispatch::direct;
+  bool pad_rows = false;        // dropless, but as many rows in every cell as in the busiest (DeepSpeed's no-drop form)
+  bool slice_rows = true;       // s2, dropless: what is sliced over tp is rows, and not tokens and their routes
+  bool fuse = false;            // the exchange over ep and the gather over esp in one message
+  int64_t chunks = 1;           // of the rows: exchange | experts | exchange one after another
+  int64_t chunks_backward = 0;  // messages of the backward pass; 0: as chunks. One of the two divides the other.
 
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;  // in every layer
   KeepMoves keep_moves = KeepMoves::all;
-  int64_t chunks = 1;           // of the rows: exchange | experts | exchange one after another
-  int64_t chunks_backward = 0;  // messages of the backward pass; 0: as chunks. One of the two divides the other.
 
   int64_t tokens() const { return sequences * positions; }
   int64_t backward_chunks() const { return chunks_backward ? chunks_backward : chunks; }

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "schedule/rewrite.h"
 #include "schedule/text.h"
 
 namespace plait {
@@ -153,6 +154,50 @@ TEST(TrainingStep, gathers_shares_once_a_step_or_in_each_pass_of_each_layer) {
         << "embedding and head, and two messages in each pass of both layers";
     EXPECT_EQ(moves_of_parameters(always, Collective::reduce_scatter), 2 + 2 * 2);
   }
+}
+
+TEST(TrainingStep, types_however_rows_cross_between_nodes) {
+  for (MeshSize mesh : {MeshSize{8, 2, 2, 4, 4}, {4, 1, 1, 4, 2}, {8, 2, 4, 2, 4}, {16, 4, 2, 4, 4}})
+    for (Family family : {Family::ted, Family::s1, Family::s2, Family::sharded})
+      for (Dispatch dispatch : {Dispatch::levels, Dispatch::node}) {
+        if (family == Family::ted && mesh.tp != mesh.esp) continue;
+        ModelSizes sizes = tiny(family);
+        sizes.dispatch = dispatch;
+        sizes.slice_rows = dispatch == Dispatch::levels;
+        sizes.chunks = 2;
+        sizes.chunks_backward = 4;
+        const TrainingStep step = build_step(Mesh(mesh), sizes, {}, {2});
+        const std::string text = print(step.schedule);
+        EXPECT_EQ(print(parse_schedule(text)), text);
+      }
+}
+
+TEST(Model, by_levels_is_the_direct_one_an_atom_at_a_time) {
+  for (Family family : {Family::ted, Family::s1, Family::sharded}) {
+    ModelSizes sizes = tiny(family);
+    const Mesh mesh({.ranks = 8, .tp = 2, .esp = 2, .ep = 4, .node = 4});
+    const Model direct = build_model(mesh, sizes);
+    sizes.dispatch = Dispatch::levels;
+    const Model levels = build_model(mesh, sizes);
+    EXPECT_NE(fingerprint(levels.schedule, levels.nll), fingerprint(direct.schedule, direct.nll));
+    EXPECT_EQ(fingerprint(levels.schedule, levels.nll), fingerprint(one_atom_at_a_time(direct.schedule), direct.nll));
+  }
+}
+
+TEST(Model, of_s2_that_slices_tokens_joins_tokens_instead_of_rows) {
+  ModelSizes sizes = tiny(Family::s2);
+  const auto joins = [&] {
+    const Schedule s = build_model(Mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2}), sizes).schedule;
+    const Types types = check(s);
+    std::pair<int, int> n;  // of rows, of tokens
+    for (const Step& step : s.steps)
+      if (s.title(step) == "join" && types[step.in[0]].has("D"))
+        ++(types[step.in[0]].jagged_index() >= 0 ? n.first : n.second);
+    return n;
+  };
+  EXPECT_EQ(joins(), std::pair(2, 0));
+  sizes.slice_rows = false;
+  EXPECT_EQ(joins(), std::pair(0, 2));
 }
 
 TEST(TrainingStep, prints_and_parses_to_itself) {

@@ -24,6 +24,13 @@ Atoms gate_atoms(const Mesh& mesh, Family family) {
   return atoms + mesh.axis(Axis::ep);
 }
 
+enum class Crossing { between, within };
+
+Atoms of_nodes(const Mesh& mesh, Atoms atoms, Crossing crossing) {
+  std::erase_if(atoms, [&](Atom a) { return mesh.crosses_nodes(a) != (crossing == Crossing::between); });
+  return atoms;
+}
+
 }  // namespace
 
 std::string layer_scope(int64_t layer) { return fmt::format("l{}.", layer); }
@@ -42,6 +49,8 @@ Writer::Writer(const Mesh& mesh, const ModelSizes& sizes, Declare what)
       esp(mesh.axis(Axis::esp)),
       ep(mesh.axis(Axis::ep)),
       edp(mesh.axis(Axis::edp)),
+      far(of_nodes(mesh, ep, Crossing::between)),
+      near(of_nodes(mesh, ep, Crossing::within)),
       tokens(sizes.family == Family::sharded ? dp + tp : dp),
       gated(gate_atoms(mesh, sizes.family)) {
   what == Declare::model ? declare() : declare_experts(0);

@@ -35,12 +35,14 @@ Mesh::Mesh(MeshSize size) : sizes_(size) {
     if (n < 1)
       input_error("mesh: every size must be at least 1, read ranks {}, tp {}, esp {}, ep {}", size.ranks, size.tp,
                   size.esp, size.ep);
-  const std::set<int> cuts = {1, size.tp, size.esp, size.esp * size.ep, size.ranks};
+  std::set<int> cuts = {1, size.tp, size.esp, size.esp * size.ep, size.ranks};
+  if (size.node > 0) cuts.insert(size.node);
   for (auto cut = cuts.begin(), next = std::next(cut); next != cuts.end(); cut = next++) {
     if (*next % *cut) {
       input_error(
-          "mesh: the grids tp {} and esp {} x ep {} on {} ranks have no common refinement: {} does not divide {}",
-          size.tp, size.esp, size.ep, size.ranks, *cut, *next);
+          "mesh: the grids tp {} and esp {} x ep {} on {} ranks{} have no common refinement: {} does not divide {}",
+          size.tp, size.esp, size.ep, size.ranks, size.node ? fmt::format(" in nodes of {}", size.node) : "", *cut,
+          *next);
     }
     atom_size_.push_back(*next / *cut);
     atom_stride_.push_back(*cut);
@@ -99,7 +101,9 @@ std::string Mesh::name(Atom atom) const {
     if (stride(atom) >= span.from && stride(atom) < span.to)
       text += (text.empty() ? "" : ".") + std::string(plait::name(axis));
   }
-  return text;
+  const std::set<int> of_axes = {1, sizes_.tp, sizes_.esp, sizes_.esp * sizes_.ep, sizes_.ranks};
+  const bool cut = stride(atom) * size(atom) == sizes_.node && !of_axes.count(sizes_.node);
+  return cut ? text + ".node" : text;
 }
 
 std::string Mesh::coordinates(int rank) const {

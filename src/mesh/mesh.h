@@ -13,10 +13,11 @@ enum class Axis { tp, dp, esp, ep, edp };
 
 struct MeshSize {
   int ranks = 1, tp = 1, esp = 1, ep = 1;  // dp = ranks / tp, edp = ranks / (esp * ep)
+  int node = 0;                            // ranks of a node; 0: messages between nodes are like any other
   bool operator==(const MeshSize&) const = default;
 };
 
-// rank = (edp * ep + e) * esp + s = dp * tp + t. Atoms are the common refinement of {1, tp, esp, esp*ep, ranks}:
+// rank = (edp * ep + e) * esp + s = dp * tp + t. Atoms are the common refinement of {1, tp, esp, esp*ep, node, ranks}:
 // sorted, each must divide the next, else InputError naming the two that do not.
 class Mesh {
  public:
@@ -28,6 +29,7 @@ class Mesh {
   int num_atoms() const { return static_cast<int>(atom_size_.size()); }
   int size(Atom atom) const { return atom_size_[atom]; }
   int stride(Atom atom) const { return atom_stride_[atom]; }
+  bool crosses_nodes(Atom atom) const { return sizes_.node > 0 && stride(atom) >= sizes_.node; }
   int digit(int rank, Atom atom) const { return rank / stride(atom) % size(atom); }
 
   std::vector<Atom> atoms() const;               // all, slow to fast: the order in which tokens are split
@@ -40,7 +42,9 @@ class Mesh {
   // The coordinate of a rank along an axis.
   int coordinate(int rank, Axis axis) const;
 
-  std::string name(Atom atom) const;        // "tp.esp", "dp.ep", ...: the axis of each grid it belongs to
+  // "tp.esp", "dp.ep", ...: the axis of each grid it belongs to; "dp.ep.node" where a node cuts these axes, its part
+  // within the node.
+  std::string name(Atom atom) const;
   std::string coordinates(int rank) const;  // "rank 5 (tp 1, dp 2; esp 1, ep 0, edp 1)"
 
   bool operator==(const Mesh&) const = default;

@@ -22,6 +22,22 @@ Groups groups(const Mesh& mesh, Axis axis) {
   return all;
 }
 
+TEST(Mesh, is_cut_where_a_node_ends) {
+  const Mesh mesh({.ranks = 8, .tp = 2, .esp = 2, .ep = 4, .node = 4});
+  ASSERT_EQ(mesh.axis(Axis::ep), (std::vector<Atom>{2, 1}));
+  EXPECT_EQ(mesh.name(2), "dp.ep");
+  EXPECT_EQ(mesh.name(1), "dp.ep.node");
+  EXPECT_EQ(mesh.name(0), "tp.esp");
+  EXPECT_TRUE(mesh.crosses_nodes(2));
+  EXPECT_FALSE(mesh.crosses_nodes(1));
+  EXPECT_EQ(mesh.group(1, std::vector<Atom>{2}), (std::vector<int>{1, 5}));
+  const Mesh uncut({.ranks = 8, .tp = 2, .esp = 2, .ep = 2, .node = 4});
+  EXPECT_EQ(uncut.num_atoms(), 3);
+  EXPECT_EQ(uncut.name(1), "dp.ep");
+  EXPECT_TRUE(uncut.crosses_nodes(2));
+  EXPECT_THROW(Mesh({.ranks = 12, .tp = 2, .esp = 2, .ep = 2, .node = 6}), InputError);
+}
+
 TEST(Mesh, groups_are_those_of_the_two_grids) {
   const Mesh m4({.ranks = 4, .tp = 2, .esp = 2, .ep = 2});
   EXPECT_EQ(groups(m4, Axis::tp), (Groups{{0, 1}, {2, 3}}));

@@ -1,5 +1,6 @@
 #include "ops/dispatch.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -75,32 +76,113 @@ void decode_with(const at::Tensor& rows_RD, const at::Tensor& row_TK, const at::
 
 }  // namespace
 
-void count_rows(const Placed& routes, const RowCounts& counts) {
-  int64_t chunks = counts.table.size(0), experts = counts.table.size(1), cells = counts.table.size(2);
-  int64_t tokens = routes.idx_TK.size(0), top_k = routes.idx_TK.size(1);
-  expects(cells > 0 && tokens % cells == 0, "count_rows: the tokens are not equal blocks");
-  expects(static_cast<int64_t>(counts.rows_TK.size()) == chunks, "count_rows: one list of places per chunk");
-  const int64_t *idx = in<int64_t>(routes.idx_TK), *slot = in<int64_t>(routes.slot_TK);
-  int64_t* table = out<int64_t>(counts.table);
-  int64_t per_cell = std::max<int64_t>(1, tokens / cells * top_k);
-  auto counted = [&](int64_t route) { return idx[route] >= 0 && slot[route] >= 0; };
-  auto chunk = [&](int64_t route) { return route % per_cell / top_k * chunks / (per_cell / top_k); };
-  auto cell = [&](int64_t route) { return idx[route] * cells + route / per_cell; };
+namespace {
 
-  std::fill_n(table, counts.table.numel(), 0);
-  for (int64_t route = 0; route < tokens * top_k; ++route) {
-    if (!counted(route)) continue;
-    expects(idx[route] < experts, "count_rows: a route to an expert beyond the table");
-    ++table[chunk(route) * experts * cells + cell(route)];
+// Which cell of which chunk each route is in.
+class Cells {
+ public:
+  Cells(const Placed& routes, const CellShape& shape)
+      : idx_(in<int64_t>(routes.idx_TK)), slot_(in<int64_t>(routes.slot_TK)), shape_(shape) {
+    const int64_t tokens = routes.idx_TK.size(0);
+    top_k_ = routes.idx_TK.size(1);
+    expects(shape.cells > 0 && tokens % shape.cells == 0, "count_rows: the tokens are not equal blocks");
+    per_cell_ = std::max<int64_t>(1, tokens / shape.cells * top_k_);
   }
-  for (int64_t h = 0; h < chunks; ++h) {
-    std::vector<int64_t> next(experts * cells);
-    const int64_t* of_chunk = table + h * experts * cells;
-    for (int64_t c = 0, sum = 0; c < experts * cells; sum += of_chunk[c++]) next[c] = sum;
+
+  bool counted(int64_t route) const { return idx_[route] >= 0 && slot_[route] >= 0; }
+  int64_t chunk(int64_t route) const { return route % per_cell_ / top_k_ * shape_.chunks / (per_cell_ / top_k_); }
+  // Within its chunk.
+  int64_t cell(int64_t route) const {
+    expects(idx_[route] < shape_.experts, "count_rows: a route to an expert beyond the table");
+    return idx_[route] * shape_.cells + route / per_cell_;
+  }
+  int64_t per_chunk() const { return shape_.experts * shape_.cells; }
+
+  void count(int64_t routes, int64_t* table) const {
+    std::fill_n(table, shape_.chunks * per_chunk(), 0);
+    for (int64_t route = 0; route < routes; ++route)
+      if (counted(route)) ++table[chunk(route) * per_chunk() + cell(route)];
+  }
+
+ private:
+  const int64_t *idx_, *slot_;
+  CellShape shape_;
+  int64_t top_k_ = 1, per_cell_ = 1;
+};
+
+}  // namespace
+
+int64_t busiest_cell(const Placed& routes, const CellShape& shape) {
+  std::vector<int64_t> table(shape.chunks * shape.experts * shape.cells);
+  Cells(routes, shape).count(routes.idx_TK.numel(), table.data());
+  return *std::max_element(table.begin(), table.end());
+}
+
+void count_rows(const Placed& routes, const RowCounts& counts, int64_t rows_each) {
+  const CellShape shape{counts.table.size(0), counts.table.size(1), counts.table.size(2)};
+  expects(static_cast<int64_t>(counts.rows_TK.size()) == shape.chunks, "count_rows: one list of places per chunk");
+  const Cells cells(routes, shape);
+  const int64_t num_routes = routes.idx_TK.numel();
+  int64_t* table = out<int64_t>(counts.table);
+  cells.count(num_routes, table);
+  if (rows_each > 0) {
+    for (int64_t c = 0; c < counts.table.numel(); ++c)
+      expects(table[c] <= rows_each, "count_rows: a cell has more rows than it may");
+    std::fill_n(table, counts.table.numel(), rows_each);
+  }
+  for (int64_t h = 0; h < shape.chunks; ++h) {
+    std::vector<int64_t> next(cells.per_chunk());
+    const int64_t* of_chunk = table + h * cells.per_chunk();
+    for (int64_t c = 0, sum = 0; c < cells.per_chunk(); sum += of_chunk[c++]) next[c] = sum;
     int64_t* row = out<int64_t>(counts.rows_TK[h]);
-    for (int64_t route = 0; route < tokens * top_k; ++route)
-      row[route] = counted(route) && chunk(route) == h ? next[cell(route)]++ : -1;
+    for (int64_t route = 0; route < num_routes; ++route)
+      row[route] = cells.counted(route) && cells.chunk(route) == h ? next[cells.cell(route)]++ : -1;
   }
+}
+
+void routes_by_node(const Placed& routes, int64_t experts_per_node, const NodeRoutes& by_node) {
+  const int64_t tokens = routes.idx_TK.size(0), top_k = routes.idx_TK.size(1), most = by_node.node_TN.size(1);
+  const int64_t *idx = in<int64_t>(routes.idx_TK), *slot = in<int64_t>(routes.slot_TK);
+  int64_t *node = out<int64_t>(by_node.node_TN), *first = out<int64_t>(by_node.slot_TN),
+          *kept = out<int64_t>(by_node.kept_TK);
+  std::fill_n(node, tokens * most, -1);
+  std::fill_n(first, tokens * most, -1);
+  for (int64_t t = 0; t < tokens; ++t) {
+    int64_t *begin = node + t * most, *end = begin;
+    for (int64_t route = t * top_k; route < (t + 1) * top_k; ++route) {
+      kept[route] = idx[route] >= 0 && slot[route] >= 0 ? idx[route] : -1;
+      if (kept[route] < 0) continue;
+      const int64_t to = kept[route] / experts_per_node;
+      if (std::find(begin, end, to) != end) continue;
+      expects(end - begin < most, "routes_by_node: a route to an expert beyond the last node");
+      first[end - node] = 0;
+      *end++ = to;
+    }
+  }
+}
+
+void count_within(const ArrivedRows& arrived, const at::Tensor& table, const at::Tensor& row_RK) {
+  const int64_t nodes = arrived.rows.size(0), cells = arrived.rows.size(1), top_k = arrived.kept_RK.size(1);
+  const int64_t each = table.numel() / cells / nodes;  // experts of a node
+  const int64_t *kept = in<int64_t>(arrived.kept_RK), *rows = in<int64_t>(arrived.rows);
+  int64_t *count = out<int64_t>(table), *place = out<int64_t>(row_RK);
+  // f(route, its cell of the table) for the routes that are here.
+  const auto each_route = [&](auto f) {
+    int64_t route = 0;
+    for (int64_t n = 0; n < nodes; ++n)
+      for (int64_t c = 0; c < cells; ++c)
+        for (const int64_t end = route + rows[n * cells + c] * top_k; route < end; ++route) {
+          const int64_t expert = kept[route] - arrived.first_expert;
+          if (kept[route] >= 0 && expert >= n * each && expert < (n + 1) * each) f(route, expert * cells + c);
+        }
+    expects(route == arrived.kept_RK.numel(), "count_within: rows and their table differ");
+  };
+  std::fill_n(count, table.numel(), 0);
+  std::fill_n(place, arrived.kept_RK.numel(), -1);
+  each_route([&](int64_t, int64_t cell) { ++count[cell]; });
+  std::vector<int64_t> next(table.numel());
+  for (int64_t c = 0, sum = 0; c < table.numel(); sum += count[c++]) next[c] = sum;
+  each_route([&](int64_t route, int64_t cell) { place[route] = next[cell]++; });
 }
 
 void place_rows(const Placed& routes, const PaddedShape& shape, const at::Tensor& row_TK) {
@@ -117,10 +199,11 @@ void place_rows(const Placed& routes, const PaddedShape& shape, const at::Tensor
 }
 
 void encode(const at::Tensor& x_TD, const at::Tensor& row_TK, const at::Tensor& out_RD) {
-  by_dtype(x_TD, [&]<class T>(T) {
+  const auto copy = [&]<class T>(T) {
     int64_t bytes = x_TD.size(1) * sizeof(T);
     encode_with<T>(x_TD, row_TK, out_RD, [bytes](T* to, const T* from, int64_t) { std::memcpy(to, from, bytes); });
-  });
+  };
+  x_TD.scalar_type() == at::kLong ? copy(int64_t{}) : by_dtype(x_TD, copy);
 }
 
 void encode_weighted(const at::Tensor& x_TD, const at::Tensor& weight_TK, const at::Tensor& row_TK,

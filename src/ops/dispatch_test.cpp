@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/errors.h"
+#include "ops/gate.h"
 #include "ops/oracle.h"
 
 namespace plait::ops {
@@ -37,6 +38,61 @@ TEST(Dispatch, gives_each_chunk_of_a_cells_tokens_a_buffer_of_its_own) {
   EXPECT_EQ(values(counts.rows_TK[0]), (std::vector<int64_t>{1, 0, -1, -1, -1, -1, 2, -1, -1, -1, -1, -1}));
   EXPECT_EQ(values(counts.rows_TK[1]), (std::vector<int64_t>{-1, -1, 0, 2, -1, -1, -1, -1, 1, 3, -1, -1}));
   EXPECT_EQ(values(counts.rows_TK[2]), (std::vector<int64_t>{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0}));
+}
+
+// DeepSpeed's no-drop form: as many rows in every cell as in the busiest.
+void expect_padded_golden(const RouteOptions& options, int64_t rows_each,
+                          const std::vector<int64_t>& slots_of_choices) {
+  const int64_t k = options.top_k;
+  Routes routes{stale({8, k}, at::kFloat), stale({8, k}, at::kLong), stale({8, k}, at::kLong)};
+  route(golden_logits(), {}, options, routes);
+  const Placed placed{routes.idx_TK, routes.slot_TK};
+  EXPECT_EQ(busiest_cell(placed, {.chunks = 1, .experts = 4, .cells = 1}), rows_each);
+  RowCounts counts{.table = stale({1, 4, 1}, at::kLong), .rows_TK = {stale({8, k}, at::kLong)}};
+  count_rows(placed, counts, rows_each);
+  EXPECT_EQ(values(counts.table), (std::vector<int64_t>(4, rows_each)));
+  const std::vector<int64_t> idx = values(routes.idx_TK);
+  for (int64_t choice = 0; choice < k; ++choice)
+    for (int64_t t = 0; t < 8; ++t)
+      EXPECT_EQ(values(counts.rows_TK[0])[t * k + choice],
+                idx[t * k + choice] * rows_each + slots_of_choices[choice * 8 + t])
+          << "token " << t << " choice " << choice;
+  EXPECT_THROW(count_rows(placed, counts, rows_each - 1), ContractError);
+}
+
+TEST(Dispatch, pads_every_cell_to_the_busiest_as_deepspeed_does_when_it_drops_nothing) {
+  expect_padded_golden({.gate = Gate::switch_top1, .normalize = Normalize::none, .top_k = 1}, 3,
+                       {0, 0, 1, 0, 0, 1, 1, 2});
+  expect_padded_golden({.top_k = 3}, 7, {0, 1, 2, 2, 3, 3, 5, 4,  //
+                                         0, 0, 1, 2, 3, 4, 4, 6,  //
+                                         0, 1, 1, 2, 3, 4, 5, 6});
+}
+
+TEST(Dispatch, lists_the_nodes_of_a_token_once_each) {
+  const Placed routes{.idx_TK = integers({4, 3}, {0, 1, 5, 5, 4, 0, 2, -1, 3, -1, -1, -1}),
+                      .slot_TK = integers({4, 3}, {0, 1, 0, -1, 2, 0, 0, -1, 0, -1, -1, -1})};
+  const NodeRoutes by_node{stale({4, 2}, at::kLong), stale({4, 2}, at::kLong), stale({4, 3}, at::kLong)};
+  routes_by_node(routes, 4, by_node);
+  EXPECT_EQ(values(by_node.node_TN), (std::vector<int64_t>{0, 1, 1, 0, 0, -1, -1, -1}));
+  EXPECT_EQ(values(by_node.slot_TN), (std::vector<int64_t>{0, 0, 0, 0, 0, -1, -1, -1}));
+  EXPECT_EQ(values(by_node.kept_TK), (std::vector<int64_t>{0, 1, 5, -1, 4, 0, 2, -1, 3, -1, -1, -1}));
+  EXPECT_THROW(routes_by_node(routes, 1, by_node), ContractError);  // three nodes, places for two
+}
+
+TEST(Dispatch, counts_what_arrived_for_the_experts_of_this_node) {
+  // Experts 4 to 7 are here; cells of 2, 0 and 1 rows.
+  const at::Tensor kept = integers({3, 2}, {5, 0, 4, 5, 7, 4}), rows = integers({1, 3}, {2, 0, 1});
+  const at::Tensor table = stale({4, 3}, at::kLong), places = stale({3, 2}, at::kLong);
+  count_within({kept, rows, 4}, table, places);
+  EXPECT_EQ(values(table), (std::vector<int64_t>{1, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(values(places), (std::vector<int64_t>{2, -1, 0, 3, 4, 1}));
+  EXPECT_THROW(count_within({kept, integers({1, 3}, {2, 1, 1}), 4}, table, places), ContractError);
+}
+
+TEST(Dispatch, encodes_integers) {
+  const at::Tensor row = integers({2, 1}, {1, -1}), out = stale({2, 3}, at::kLong);
+  encode(integers({2, 3}, {7, -1, 2, 3, 3, 3}), row, out);
+  EXPECT_EQ(values(out), (std::vector<int64_t>{0, 0, 0, 7, -1, 2}));
 }
 
 TEST(Dispatch, places_padded_rows_at_their_slots) {

@@ -2,6 +2,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/where.h>
 
+#include <algorithm>
+
 #include "base/errors.h"
 #include "ops/dispatch.h"
 #include "ops/gate.h"
@@ -54,6 +56,11 @@ int64_t total(const at::Tensor& table) {
   int64_t n = 0;
   for (int64_t i = 0; i < table.numel(); ++i) n += counts[i];
   return n;
+}
+
+int64_t greatest(const at::Tensor& counts) {
+  const int64_t* first = counts.const_data_ptr<int64_t>();
+  return *std::max_element(first, first + counts.numel());
 }
 
 // How many dims of a buffer count rows: one for ragged rows, [E, g.., W, C] of a padded buffer.
@@ -257,7 +264,37 @@ Kernel prepare(const Count& op, const StepTypes& types) {
   return [shape, places, routing = op.routing](Call& call) {
     ops::RowCounts counts{call.make(0, shape, at::kLong).view({routing.chunks, routing.experts, -1}), {}};
     for (int64_t h = 0; h < routing.chunks; ++h) counts.rows_TK.push_back(call.make(h + 1, places, at::kLong));
-    ops::count_rows({call.in(0), call.in(1)}, counts);
+    ops::count_rows({call.in(0), call.in(1)}, counts, call.num_in() > 2 ? greatest(call.in(2)) : 0);
+  };
+}
+
+Kernel prepare(const Busiest& op, const StepTypes& types) {
+  int64_t cells = 1;  // blocks of this rank's tokens: digits that they are not cut over
+  for (Atom a : types.mesh.atoms())
+    if (!types.in[0]->find("T")->holds(a)) cells *= types.mesh.size(a);
+  const ops::CellShape shape{.chunks = op.routing.chunks, .experts = op.routing.experts, .cells = cells};
+  return [shape, out = types.shape(*types.out[0])](Call& call) {
+    call.make(0, out, at::kLong).fill_(ops::busiest_cell({call.in(0), call.in(1)}, shape));
+  };
+}
+
+Kernel prepare(const Nodes& op, const StepTypes& types) {
+  return [each = op.experts / op.nodes, nodes = types.shape(*types.out[0]),
+          kept = types.shape(*types.out[2])](Call& call) {
+    const at::Tensor node = call.make(0, nodes, at::kLong), slot = call.make(1, nodes, at::kLong);
+    ops::routes_by_node({call.in(0), call.in(1)}, each, {node, slot, call.make(2, kept, at::kLong)});
+  };
+}
+
+// Operands kept, table.
+Kernel prepare(const CountWithin&, const StepTypes& types) {
+  expects(types.in.size() == 2, "rows are counted within nodes by their table: lower the schedule");
+  const int64_t nodes = local_size(types.mesh, *types.in[0]->find("E"));
+  const int64_t first = types.range(*types.out[0], "E").first;
+  return [nodes, first, shape = types.shape(*types.out[0])](Call& call) {
+    const at::Tensor& kept = call.in(0);
+    ops::count_within({kept, call.in(1).view({nodes, -1}), first}, call.make(0, shape, at::kLong),
+                      call.make(1, kept.sizes(), at::kLong));
   };
 }
 

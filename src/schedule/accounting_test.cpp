@@ -45,7 +45,8 @@ double width(const Mesh& mesh, const Type& rows) {
 double rows_by_type(const Schedule& s, const Execution& run, const Step& step, size_t value) {
   const Type& from = run.types[step.in[value]];
   Array table = recorded_table(s, run, from.dims[from.jagged_index()].table);
-  if (const std::vector<Mark>& marks = from.dims.front().stack; !marks.empty() && !marks.back().is_atom())
+  const std::vector<Mark>& marks = from.dims.front().stack;
+  if (!marks.empty() && !marks.back().is_atom() && table.shape.front() > 1)  // within nodes, chunks are counted apart
     table = chunk(table, 0, marks.back().parts, marks.back().part);
   const RaggedMove move{from.prefix(), run.types[step.out[value]].prefix(), std::get<Move>(step.op).legs};
   return total(rows_sent(s.mesh, move, table.data)) * width(s.mesh, from);
@@ -94,8 +95,10 @@ Record by_oracle(const Schedule& s, const Execution& run) {
 }
 
 void expect_accounted(Toy toy, const std::function<Schedule(const Schedule&)>& rewrite) {
-  for (const MeshSize& mesh : kLayouts)
-    for (Family family : kFamilies) {
+  const bool nodes = toy.across == Across::node;
+  for (const MeshSize& mesh : nodes ? kNodeLayouts : kLayouts)
+    for (Family family : nodes ? std::vector<Family>(std::begin(kNodeFamilies), std::end(kNodeFamilies))
+                               : std::vector<Family>(std::begin(kFamilies), std::end(kFamilies))) {
       if (!fits(family, mesh)) continue;
       toy.family = family;
       toy.mesh = mesh;
@@ -105,8 +108,7 @@ void expect_accounted(Toy toy, const std::function<Schedule(const Schedule&)>& r
       const Record types = by_type(o.lowered, o.trace), moved = by_oracle(o.lowered, o.trace);
       for (Collective c :
            {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter, Collective::all_to_all}) {
-        SCOPED_TRACE(fmt::format("{} {} ranks {} tp {} esp {} ep {}", name(family), name(c), mesh.ranks, mesh.tp,
-                                 mesh.esp, mesh.ep));
+        SCOPED_TRACE(fmt::format("{} {} {}", name(family), name(c), describe(mesh)));
         ASSERT_EQ(types.count(c), moved.count(c));
         if (!types.count(c)) continue;
         EXPECT_EQ(types.at(c).calls, moved.at(c).calls);
@@ -123,6 +125,13 @@ TEST(Accounting, of_chunks_in_common_messages_is_what_moves) {
   expect_accounted({.chunks = 4}, [](const Schedule& s) {
     return join_chunks(s, {0, static_cast<int>(s.steps.size()), 2});
   });
+}
+TEST(Accounting, of_rows_padded_to_the_busiest_cell_is_what_moves) {
+  expect_accounted({.chunks = 2, .cells = Cells::padded}, as_built);
+}
+TEST(Accounting, of_tokens_that_cross_once_to_a_node_is_what_moves) {
+  expect_accounted({.top_k = 3, .across = Across::node}, as_built);
+  expect_accounted({.chunks = 2, .across = Across::node}, as_built);
 }
 TEST(Accounting, of_padded_slots_is_what_moves) { expect_accounted({.capacity = 8}, as_built); }
 TEST(Accounting, of_weights_in_slices_is_what_moves) {

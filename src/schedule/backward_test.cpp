@@ -35,7 +35,7 @@ bool refused(const Schedule& s) {
 Schedule without_step(Schedule s, int index) {
   const Step step = s.steps[index];
   s.steps.erase(s.steps.begin() + index);
-  read_instead(s, step.out[0], step.in[0]);
+  for (size_t i = 0; i < step.out.size(); ++i) read_instead(s, step.out[i], step.in[i]);
   return s;
 }
 
@@ -73,6 +73,13 @@ TEST(Backward, of_padded_chunks_is_refused_without_any_one_of_its_moves) {
 TEST(Backward, of_chunks_of_rows_is_refused_without_any_one_of_its_moves) { in_every_family({.chunks = 2}); }
 TEST(Backward, of_weights_in_slices_is_refused_without_any_one_of_its_moves) {
   in_every_family({.weights = Weights::sharded, .capacity = 8});
+}
+
+TEST(Backward, of_tokens_that_cross_once_to_a_node_is_refused_without_any_one_of_its_moves) {
+  for (const MeshSize& mesh : kNodeLayouts)
+    for (Family family : kNodeFamilies)
+      if (fits(family, mesh))
+        expect_every_backward_move_missed({.family = family, .mesh = mesh, .layers = 2, .across = Across::node});
 }
 
 TEST(Backward, names_the_value_and_the_axis_whose_cotangent_is_wrong) {

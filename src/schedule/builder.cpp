@@ -82,10 +82,16 @@ ValueId Builder::leaf(LeafKind kind, const std::string& name, std::vector<Dim> d
 
 std::vector<ValueId> Builder::add_all(Op op, std::vector<ValueId> in, const std::string& name) {
   Step step{std::move(op), std::move(in), {}};
-  const std::string base = scope_ + (name.empty() ? schedule_.title(step) : name);
-  step.out = {schedule_.add_value(fresh(base))};
+  const std::string base = name.empty() ? schedule_.title(step) : name;
+  return add_named(std::move(step.op), std::move(step.in), {base});
+}
+
+std::vector<ValueId> Builder::add_named(Op op, std::vector<ValueId> in, const std::vector<std::string>& names) {
+  Step step{std::move(op), std::move(in), {}};
+  step.out = {schedule_.add_value(fresh(scope_ + names.front()))};
   const std::vector<Type> out = infer_step(schedule_, types_, static_cast<int>(schedule_.steps.size()), step);
-  for (size_t i = 1; i < out.size(); ++i) step.out.push_back(schedule_.add_value(fresh(base)));
+  for (size_t i = 1; i < out.size(); ++i)
+    step.out.push_back(schedule_.add_value(fresh(scope_ + names[std::min(i, names.size() - 1)])));
   types_.insert(types_.end(), out.begin(), out.end());
   schedule_.steps.push_back(step);
   return step.out;

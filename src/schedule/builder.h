@@ -44,6 +44,8 @@ class Builder {
   // The first result, and all of them. Named after `name`, or else the op, with a number where that is taken.
   ValueId add(Op op, std::vector<ValueId> in, const std::string& name = "");
   std::vector<ValueId> add_all(Op op, std::vector<ValueId> in, const std::string& name = "");
+  // Each result after a name of its own, the last name for any more.
+  std::vector<ValueId> add_named(Op op, std::vector<ValueId> in, const std::vector<std::string>& names);
 
   // Moves over all these atoms; the value itself when there are none.
   ValueId move(ValueId x, Legs legs);

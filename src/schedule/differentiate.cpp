@@ -74,7 +74,9 @@ class Backward {
 
   // A step whose results are cotangents of `of`.
   void give(Op op, std::vector<ValueId> ins, const std::vector<ValueId>& of) {
-    const std::vector<ValueId> outs = b_.add_all(std::move(op), std::move(ins), "d_" + forward_.names[of.front()]);
+    std::vector<std::string> names;
+    for (ValueId v : of) names.push_back("d_" + forward_.names[v]);
+    const std::vector<ValueId> outs = b_.add_named(std::move(op), std::move(ins), names);
     for (size_t i = 0; i < of.size(); ++i) record(outs[i], of[i]);
   }
 

@@ -88,7 +88,7 @@ class Hoist {
 
   // Whether each token's results are made of that token alone. A gate is, while its groups are not cut.
   bool token_by_token(const Step& step) const {
-    if (as<Count>(step.op)) return true;
+    if (as<Count>(step.op)) return step.in.size() == 2;  // padded cells are agreed on
     if (const Encode* encode = as<Encode>(step.op)) return !encode->routing.capacity;
     if (const Decode* decode = as<Decode>(step.op)) return !decode->routing.capacity;
     if (const Route* route = as<Route>(step.op)) return !cuts_a_group(step, *route);

@@ -18,8 +18,7 @@ Toy toy_at(Family family, const MeshSize& mesh, int chunks) {
 void at_every_layout(auto&& f) {
   for (const MeshSize& mesh : kLayouts)
     for (int chunks : {1, 2}) {
-      SCOPED_TRACE(
-          fmt::format("ranks {} tp {} esp {} ep {} chunks {}", mesh.ranks, mesh.tp, mesh.esp, mesh.ep, chunks));
+      SCOPED_TRACE(fmt::format("{} chunks {}", describe(mesh), chunks));
       f(mesh, chunks);
     }
 }

@@ -68,10 +68,9 @@ class Lowering {
     Step step = source_.steps[index];
     for (ValueId table : tables_for(step)) step.in.push_back(table);
     out_.push_back({step, index});
-    if (const Count* count = as<Count>(step.op)) {
-      have_.push_back(step.out[0]);
-      prepare(count->routing.id);
-    }
+    if (!as<Count>(step.op) && !as<CountWithin>(step.op)) return;
+    have_.push_back(step.out[0]);
+    prepare(all_types_[step.out[0]].routing);
   }
 
   std::vector<ValueId> tables_for(const Step& step) {
@@ -80,6 +79,10 @@ class Lowering {
     if (const Encode* encode = as<Encode>(step.op)) {
       if (encode->routing.capacity) return {};
       return {get(encode->routing.id, table_dims(s_.mesh, encode->routing, *in.back(), in.back()->chunk))};
+    }
+    if (as<CountWithin>(step.op)) {
+      const Type& rows = *in.front();
+      return {get(rows.dims[rows.jagged_index()].table, rows.prefix())};
     }
     const auto rows = std::find_if(in.begin(), in.end(), [](const Type* t) { return t->jagged_index() >= 0; });
     if (rows == in.end()) return {};
@@ -107,7 +110,7 @@ class Lowering {
     for (const Type& t : all_types_) {
       const int j = t.jagged_index();
       if (j < 0 || t.dims[j].table != id) continue;
-      const std::vector<Dim> dims = whole(t.prefix());
+      const std::vector<Dim> dims = has_whole(id) ? whole(t.prefix()) : t.prefix();
       if (std::find(layouts.begin(), layouts.end(), dims) == layouts.end()) layouts.push_back(dims);
     }
     const auto sharded = [](const std::vector<Dim>& dims) {
@@ -118,6 +121,12 @@ class Lowering {
     std::stable_sort(layouts.begin(), layouts.end(),
                      [&](const auto& a, const auto& b) { return sharded(a) < sharded(b); });
     for (const auto& dims : layouts) get(id, dims);
+  }
+
+  // Whether all chunks are counted at once; rows within nodes are counted chunk by chunk, as they come.
+  bool has_whole(const std::string& id) const {
+    return std::any_of(have_.begin(), have_.end(),
+                       [&](ValueId v) { return types_[v].routing == id && whole(types_[v].dims) == types_[v].dims; });
   }
 
   // The table of all chunks that a chunk's table is a part of.
@@ -138,7 +147,7 @@ class Lowering {
 
   ValueId get(const std::string& id, const std::vector<Dim>& dims) {
     if (const ValueId v = find(id, dims); v >= 0) return v;
-    if (whole(dims) == dims) return moved(id, dims);
+    if (whole(dims) == dims || !has_whole(id)) return moved(id, dims);
     const ValueId all = get(id, whole(dims));
     const int parts = dims.front().stack.back().parts;
     emit(Split{dims.front().name, dims.front().stack.back().split, parts}, all);

@@ -28,10 +28,7 @@ int64_t dropped(const Outcome& o) {
   return n;
 }
 
-std::string at(const Toy& toy) {
-  return fmt::format("{} at ranks {} tp {} esp {} ep {}", name(toy.family), toy.mesh.ranks, toy.mesh.tp, toy.mesh.esp,
-                     toy.mesh.ep);
-}
+std::string at(const Toy& toy) { return fmt::format("{} at {}", name(toy.family), describe(toy.mesh)); }
 
 // Calls f with the toy in each family at each layout that it fits.
 void everywhere(Toy toy, auto&& f) {

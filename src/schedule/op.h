@@ -409,12 +409,42 @@ struct Routing {
   bool operator==(const Routing&) const = default;
 };
 
-// (idx[T, K], slot[T, K]) -> (table [h, E, g..], places [T, K] of each chunk) of a jagged routing
+// (idx[T, K], slot[T, K]) -> int [m..]: the most rows that one cell of this rank has; one column for each rank of the
+// atoms that the tokens are split over.
+struct Busiest {
+  static constexpr const char* kName = "busiest";
+  Routing routing;
+  static void fields(auto& self, auto&& f) { Routing::fields(self.routing, f); }
+  bool operator==(const Busiest&) const = default;
+};
+
+// (idx[T, K], slot[T, K] [, most[m..]]) -> (table [h, E, g..], places [T, K] of each chunk) of a jagged routing. With
+// `most`, every cell has as many rows as the greatest of it; rows that no route fills are zero.
 struct Count {
   static constexpr const char* kName = "count";
   Routing routing;
   static void fields(auto& self, auto&& f) { Routing::fields(self.routing, f); }
   bool operator==(const Count&) const = default;
+};
+
+// (idx[T, K], slot[T, K]) -> (node[T, N], slot[T, N], kept[T, K]), N = min(K, nodes): the nodes that a token's routes
+// go to, each once, -1 behind the last; and the experts of the routes that were kept, -1 for any other. Experts lie on
+// the nodes in order.
+struct Nodes {
+  static constexpr const char* kName = "nodes";
+  int64_t nodes = 1, experts = 1;
+  static void fields(auto& self, auto&& f) { f("nodes", self.nodes), f("experts", self.experts); }
+  bool operator==(const Nodes&) const = default;
+};
+
+// Of rows whose E counts nodes, (kept [E, g.., C, K] [, table of these rows]) -> (table [E, g..], places [E, g.., C,
+// K]) of a routing within the nodes, whose tokens these rows are: encode, decode and pair then lead to rows [E, g.., C]
+// by expert. The cells keep their digits, so a table by expert is what a count of all tokens would have given.
+struct CountWithin {
+  static constexpr const char* kName = "count_within";
+  Routing routing;
+  static void fields(auto& self, auto&& f) { Routing::fields(self.routing, f); }
+  bool operator==(const CountWithin&) const = default;
 };
 
 // (idx, slot) -> places [T, K] of a padded routing
@@ -504,7 +534,7 @@ using Op = std::variant<Move, Einsum, Add, Scale, Split, Concat, Dup, Pick, Unfl
                         ExpSumTarget, ExpSumTargetGrad, Nll, NllGrad, Route, RouteGrad, GateStats, GateStatsGrad, Load,
                         Balance, BalanceGrad, Count, Arrange, Encode, Decode, Pair, Accumulate, SumSquares, ClipFactor,
                         AdamW, Sgd, HashRoute, Jitter, BalanceBias, Noise, NoiseGrad, NoisyStats, NoisyStatsGrad,
-                        Variation, VariationGrad>;
+                        Variation, VariationGrad, Nodes, CountWithin, Busiest>;
 
 template <class T>
 const T* as(const Op& op) {

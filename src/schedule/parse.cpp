@@ -295,6 +295,7 @@ class Parser {
       line.expect(key);
       *value = line.number<int>(" ", "a number");
     }
+    if (line.accept("node=")) m.node = line.number<int>(" ", "a number");
     try {
       s_.mesh = Mesh(m);
     } catch (const InputError& e) {

@@ -80,7 +80,8 @@ std::string print_step(const Schedule& s, const Types& types, int index) {
 std::string print(const Schedule& s) {
   const Types types = check(s);
   const MeshSize& m = s.mesh.sizes();
-  std::string text = fmt::format("mesh ranks={} tp={} esp={} ep={}\n", m.ranks, m.tp, m.esp, m.ep);
+  std::string text = fmt::format("mesh ranks={} tp={} esp={} ep={}", m.ranks, m.tp, m.esp, m.ep);
+  text += m.node ? fmt::format(" node={}\n", m.node) : "\n";
   for (const Leaf& leaf : s.leaves)
     text += fmt::format("leaf {} %{} : {}{}\n", name(leaf.kind), s.names[leaf.value], to_string(s.mesh, leaf.type),
                         cotangents(s, {leaf.value}));

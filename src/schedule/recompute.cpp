@@ -14,7 +14,8 @@ bool keeps(const Move& move, KeepMoves keep) {
 }
 
 bool routes(const Op& op) {
-  return as<Route>(op) || as<HashRoute>(op) || as<Count>(op) || as<Arrange>(op) || as<Load>(op);
+  return as<Route>(op) || as<HashRoute>(op) || as<Count>(op) || as<Nodes>(op) || as<CountWithin>(op) ||
+         as<Busiest>(op) || as<Arrange>(op) || as<Load>(op);
 }
 
 bool keeps(const Op& op, const RecomputePlan& plan) {

@@ -93,8 +93,7 @@ TEST(Recomputation, gives_the_same_bits) {
     for (Family family : kFamilies)
       for (int64_t capacity : {0, 8}) {
         if (!fits(family, mesh)) continue;
-        SCOPED_TRACE(fmt::format("{} ranks {} tp {} esp {} ep {} capacity {}", name(family), mesh.ranks, mesh.tp,
-                                 mesh.esp, mesh.ep, capacity));
+        SCOPED_TRACE(fmt::format("{} {} capacity {}", name(family), describe(mesh), capacity));
         const Model model = build({.family = family,
                                    .mesh = mesh,
                                    .width = 16,

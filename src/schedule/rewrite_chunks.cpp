@@ -18,6 +18,16 @@ const Mark* chunk_of(const Type& type) {
   return nullptr;
 }
 
+// The chunk that all values of a step are parts of.
+const Mark* chunk_of(const Step& step, const Types& types) {
+  const Mark* chunk = chunk_of(types[step.in.front()]);
+  const auto same = [&](ValueId v) {
+    const Mark* other = chunk_of(types[v]);
+    return chunk && other && *other == *chunk;
+  };
+  return std::all_of(step.in.begin(), step.in.end(), same) ? chunk : nullptr;
+}
+
 class JoinChunks {
  public:
   JoinChunks(const Schedule& schedule, const ChunkSection& section)
@@ -44,8 +54,8 @@ class JoinChunks {
     for (int i = section_.first; i < section_.last; ++i) {
       const Step& step = s_.steps[i];
       const Move* move = as<Move>(step.op);
-      if (!move || collective(move->legs) == Collective::none || step.in.size() != 1) continue;
-      const Mark* chunk = chunk_of(types_[step.in[0]]);
+      if (!move || collective(move->legs) == Collective::none) continue;
+      const Mark* chunk = chunk_of(step, types_);
       if (!chunk) continue;
       const int nth = messages[{chunk->split, chunk->part}]++;
       groups[fmt::format("{} {} {}", chunk->split, nth, chunk->part / section_.together)].push_back(i);

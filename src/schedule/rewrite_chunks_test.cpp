@@ -28,20 +28,21 @@ Differentiated in_messages(const Model& model, int forward, int backward) {
 }
 
 void everywhere(auto&& f) {
+  std::vector<Toy> toys;
   for (const MeshSize& mesh : {MeshSize{4, 2, 2, 2}, {8, 2, 4, 2}, {8, 4, 2, 4}})
     for (Family family : kFamilies)
-      for (int64_t capacity : {0, 16}) {
-        if (!fits(family, mesh)) continue;
-        SCOPED_TRACE(fmt::format("{} ranks {} tp {} esp {} ep {} capacity {}", name(family), mesh.ranks, mesh.tp,
-                                 mesh.esp, mesh.ep, capacity));
-        f(build({.family = family,
-                 .mesh = mesh,
-                 .tokens = 16,
-                 .layers = 2,
-                 .chunks = kParts,
-                 .residual = Residual::yes,
-                 .capacity = capacity}));
-      }
+      for (int64_t capacity : {0, 16})
+        if (fits(family, mesh)) toys.push_back({.family = family, .mesh = mesh, .capacity = capacity});
+  for (Family family : kNodeFamilies)
+    toys.push_back({.family = family, .mesh = {8, 2, 2, 4, 4}, .across = Across::node});
+  for (Toy& toy : toys) {
+    SCOPED_TRACE(fmt::format("{} {} capacity {}", name(toy.family), describe(toy.mesh), toy.capacity));
+    toy.tokens = 16;
+    toy.layers = 2;
+    toy.chunks = kParts;
+    toy.residual = Residual::yes;
+    f(build(toy));
+  }
 }
 
 // Messages of rows in steps [first, last), by kind.

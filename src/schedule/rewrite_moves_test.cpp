@@ -13,8 +13,7 @@ void everywhere(auto&& f) {
     for (Family family : kFamilies)
       for (int chunks : {1, 2}) {
         if (!fits(family, mesh)) continue;
-        SCOPED_TRACE(fmt::format("{} ranks {} tp {} esp {} ep {} chunks {}", name(family), mesh.ranks, mesh.tp,
-                                 mesh.esp, mesh.ep, chunks));
+        SCOPED_TRACE(fmt::format("{} {} chunks {}", name(family), describe(mesh), chunks));
         f(Toy{.family = family, .mesh = mesh, .chunks = chunks});
       }
 }

@@ -26,8 +26,7 @@ ValueId decoded(const Schedule& s) { return s.steps[find_step(s, "decode")].out[
 void at_every_layout(auto&& f) {
   for (const MeshSize& mesh : kLayouts)
     for (int64_t capacity : {0, 4}) {
-      SCOPED_TRACE(
-          fmt::format("ranks {} tp {} esp {} ep {} capacity {}", mesh.ranks, mesh.tp, mesh.esp, mesh.ep, capacity));
+      SCOPED_TRACE(fmt::format("{} capacity {}", describe(mesh), capacity));
       f(mesh, capacity);
     }
 }

@@ -77,9 +77,10 @@ Hold result_at(const StepTyping& step, const Multilinear& rule, Atom atom) {
   for (const At& a : at) {
     if (a.place.hold != Hold::I) continue;
     const auto other = std::find_if(at.begin(), at.end(), [](const At& b) { return b.place.hold != Hold::I; });
+    const bool partial = other->place.hold == Hold::P;
     step.fault(a.operand->name, atom,
-               fmt::format("is I beside %{} which is {}: enter or slice it first", other->operand->name,
-                           to_string(other->place)));
+               fmt::format("is I beside %{} which is {}: {}", other->operand->name, to_string(other->place),
+                           partial ? "leave or scatter that first, or enter this" : "enter or slice it first"));
   }
   if (any(Hold::P)) return partial_result(step, at, atom);
   return any(Hold::S) ? sharded_result(step, rule, at, atom) : Hold::R;

@@ -1,8 +1,13 @@
-// One typing rule an op; found by overload.
+// One typing rule an op; found by overload. And what rules of several files share.
 #pragma once
 #include "schedule/typing.h"
 
 namespace plait {
+
+// Integers held as a value is: routes, tables, places.
+Type integer_like(Type t, Role role = Role::plain, const std::string& routing = {});
+Type type_like(const Type& t, std::vector<Dim> dims, std::vector<Hold> holds);
+void expect_same_type(const StepTyping& step, size_t a, size_t b);
 
 std::vector<Type> infer_op(const StepTyping& step, const Move& op);
 std::vector<Type> infer_op(const StepTyping& step, const Einsum& op);
@@ -56,6 +61,9 @@ std::vector<Type> infer_op(const StepTyping& step, const NoisyStats& op);
 std::vector<Type> infer_op(const StepTyping& step, const NoisyStatsGrad& op);
 std::vector<Type> infer_op(const StepTyping& step, const Variation& op);
 std::vector<Type> infer_op(const StepTyping& step, const VariationGrad& op);
+std::vector<Type> infer_op(const StepTyping& step, const Nodes& op);
+std::vector<Type> infer_op(const StepTyping& step, const Busiest& op);
+std::vector<Type> infer_op(const StepTyping& step, const CountWithin& op);
 
 // Of a type, with other dims and holds.
 Type like(const Type& t, std::vector<Dim> dims, std::vector<Hold> holds);

@@ -21,7 +21,8 @@ RunShape run_shape(const Config& c) {
   RunShape shape{.mesh = Mesh({.ranks = static_cast<int>(num_ranks(c)),
                                .tp = static_cast<int>(c.mesh.tp),
                                .esp = static_cast<int>(c.mesh.esp),
-                               .ep = static_cast<int>(c.mesh.ep)}),
+                               .ep = static_cast<int>(c.mesh.ep),
+                               .node = c.schedule.dispatch == "direct" ? 0 : node}),
                  .sizes = model_sizes(c),
                  .optimizer = optimizer(c),
                  .num_micro = static_cast<int>(micro_batches(c))};
@@ -48,6 +49,8 @@ RunShape one_rank(const RunShape& shape) {
   one.bucket = one.ranks_per_node = 0;
   one.pace.reset();
   one.sizes.family = Family::ted;
+  one.sizes.dispatch = Dispatch::direct;
+  one.sizes.pad_rows = false;
   one.sizes.chunks = 1;
   one.sizes.chunks_backward = 0;
   if (shape.sizes.family == Family::parm && shape.mesh.extent(Axis::tp) > 1)

@@ -12,9 +12,17 @@ namespace plait::oracle {
 const std::vector<MeshSize> kLayouts = {{4, 2, 2, 2}, {8, 2, 2, 2}, {8, 2, 4, 2}, {8, 4, 2, 4},  {4, 1, 2, 2},
                                         {4, 2, 1, 4}, {8, 2, 2, 4}, {8, 4, 4, 2}, {16, 4, 2, 4}, {16, 2, 4, 2}};
 
+const std::vector<MeshSize> kNodeLayouts = {{4, 1, 1, 4, 2}, {8, 2, 2, 4, 4}, {8, 2, 2, 4, 2},
+                                            {8, 2, 4, 2, 4}, {8, 4, 2, 4, 4}, {16, 2, 2, 4, 4}};
+
 std::string_view name(Family family) {
   constexpr std::string_view names[] = {"ted", "dtd", "s1", "s2", "sharded", "parm"};
   return names[static_cast<int>(family)];
+}
+
+std::string describe(const MeshSize& mesh) {
+  return fmt::format("ranks {} tp {} esp {} ep {}{}", mesh.ranks, mesh.tp, mesh.esp, mesh.ep,
+                     mesh.node ? fmt::format(" node {}", mesh.node) : "");
 }
 
 bool fits(Family family, const MeshSize& mesh) {
@@ -39,6 +47,8 @@ Toy on_one_rank(const Toy& toy) {
   one.family = Family::ted;
   one.mesh = {};
   one.chunks = 1;
+  one.across = Across::direct;
+  one.cells = Cells::counted;
   one.weights = Weights::whole;
   return one;
 }
@@ -116,7 +126,9 @@ class ModelBuilder {
       for (Atom a : axis_.at(axis)) legs.push_back(leg(a));
       return legs;
     };
-    const Legs exchange = over(Axis::ep, [&](Atom a) { return Leg{a, slots(a), {Hold::S, "E"}}; });
+    Legs exchange = over(Axis::ep, [&](Atom a) { return Leg{a, slots(a), {Hold::S, "E"}}; });
+    if (toy_.across == Across::node)
+      std::erase_if(exchange, [&](const Leg& leg) { return b_.mesh().crosses_nodes(leg.atom); });
     const Legs gather = over(Axis::esp, [&](Atom a) { return Leg{a, slots(a), {Hold::R}}; });
     const Legs cut = over(Axis::tp, [&](Atom a) { return Leg{a, {Hold::I}, slots(a)}; });
     Legs fused = exchange;
@@ -203,11 +215,46 @@ class ModelBuilder {
 
   // Chunks of ragged rows are disjoint sets of routes: their outputs add.
   ValueId in_rows(ValueId x, const std::vector<ValueId>& routes, auto&& through) {
-    const std::vector<ValueId> counted = b_.add_all(Count{routing()}, {routes[1], routes[2]}, "count");
+    if (toy_.across == Across::node) return by_node(x, routes, through);
+    const std::vector<ValueId> counted = counts(routing(), {routes[1], routes[2]});
     std::vector<ValueId> done;
     for (size_t i = 1; i < counted.size(); ++i) {
       const ValueId rows = b_.add(Encode{routing()}, {x, counted[i]}, "rows");
       done.push_back(b_.add(Decode{routing()}, {through(rows), routes[0], counted[i]}, "y"));
+    }
+    return done.size() == 1 ? done.front() : b_.add(Add{}, done, "y");
+  }
+
+  std::vector<ValueId> counts(const Routing& routing, std::vector<ValueId> routes) {
+    if (toy_.cells == Cells::padded) {
+      const ValueId own = b_.add(Busiest{routing}, routes, "busiest");
+      Atoms agreeing = axis_[Axis::ep];
+      std::erase_if(agreeing, [&](Atom a) { return b_.type(own).place(a).hold != Hold::S; });
+      routes.push_back(b_.join(own, agreeing, [](Atom a) { return fmt::format("m{}", a); }));
+    }
+    return b_.add_all(Count{routing}, routes, "count");
+  }
+
+  // A token with its weights and experts goes once to each node; there it is encoded for the experts of the node.
+  ValueId by_node(ValueId x, const std::vector<ValueId>& routes, auto&& through) {
+    Atoms far = axis_[Axis::ep];
+    std::erase_if(far, [&](Atom a) { return !b_.mesh().crosses_nodes(a); });
+    Routing between = routing(), within{.experts = toy_.experts, .top_k = toy_.top_k};
+    between.id += ".nodes";
+    between.experts = b_.mesh().count(far);
+    between.top_k = std::min(toy_.top_k, between.experts);
+    const auto nodes = b_.add_all(Nodes{between.experts, toy_.experts}, {routes[1], routes[2]}, "nodes");
+    const std::vector<ValueId> counted = counts(between, {nodes[0], nodes[1]});
+    std::vector<ValueId> done;
+    for (size_t i = 1; i < counted.size(); ++i) {
+      std::vector<ValueId> sent;
+      for (ValueId v : {x, routes[0], nodes[2]}) sent.push_back(b_.add(Encode{between}, {v, counted[i]}, "node_rows"));
+      sent = b_.move_all(sent, exchange_legs(far, group_dim, "E"));
+      within.id = fmt::format("{}.in{}", numbered("rows"), i);
+      const auto at = b_.add_all(CountWithin{within}, {sent[2]}, "count_within");
+      const ValueId back = through(b_.add(Encode{within}, {sent[0], at[1]}, "rows"));
+      const ValueId sum = b_.add(Decode{within}, {back, sent[1], at[1]}, "node_y");
+      done.push_back(b_.add(Decode{between}, {b_.exchange(sum, far, "E", group_dim), counted[i]}, "y"));
     }
     return done.size() == 1 ? done.front() : b_.add(Add{}, done, "y");
   }

@@ -17,15 +17,24 @@ enum class Family { ted, dtd, s1, s2, sharded, parm };
 inline constexpr Family kFamilies[] = {Family::ted, Family::dtd, Family::s1, Family::s2, Family::sharded, Family::parm};
 std::string_view name(Family family);
 
+std::string describe(const MeshSize& mesh);  // "ranks 8 tp 2 esp 2 ep 4 node 4"
+
 // ted and dtd take tp for esp.
 bool fits(Family family, const MeshSize& mesh);
 
 // The layouts of the proof: tp other than esp, digits shared by several axes, up to 16 ranks.
 extern const std::vector<MeshSize> kLayouts;
+// Experts on two nodes, or on four: with and without an exchange inside a node.
+extern const std::vector<MeshSize> kNodeLayouts;
+inline constexpr Family kNodeFamilies[] = {Family::ted, Family::s1, Family::sharded};
 
 enum class Residual { no, yes };
 // What a gate with a capacity fills: padded slots, or rows of which it only leaves some out.
 enum class Buffer { padded, ragged };
+// How rows go to experts on other nodes: one by one, or a token once to each node.
+enum class Across { direct, node };
+// Rows of a dropless cell: as they come, or as many as in the busiest.
+enum class Cells { counted, padded };
 enum class Weights { whole, sharded };  // sharded: stored in slices of D over the data axis, gathered before use
 
 struct Toy {
@@ -40,6 +49,8 @@ struct Toy {
   Drop drop = Drop::none;
   Normalize normalize = Normalize::before;
   Buffer buffer = Buffer::padded;
+  Across across = Across::direct;  // node: of ted, s1 and sharded, on a mesh with nodes
+  Cells cells = Cells::counted;
 };
 
 // The same program on one rank, with the same gate groups.

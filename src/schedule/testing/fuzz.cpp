@@ -108,8 +108,17 @@ Toy random_toy(Dice& dice) {
   do toy.family = dice.pick(kFamilies);
   while (!fits(toy.family, toy.mesh));
   if (dice.percent(30)) toy.residual = Residual::yes;
+  if (dice.percent(25)) {
+    toy.family = dice.pick(kNodeFamilies);
+    do toy.mesh = dice.pick(kNodeLayouts);
+    while (!fits(toy.family, toy.mesh) || toy.mesh.ranks > 8);
+    toy.across = Across::node;
+    toy.chunks = dice.percent(33) ? 2 : 1;
+    return toy;
+  }
   if (dice.percent(50)) {
     toy.chunks = dice.percent(33) ? 2 : 1;
+    if (dice.percent(25)) toy.cells = Cells::padded;
     return toy;
   }
   toy.capacity = gate_group(toy);
@@ -121,9 +130,9 @@ Toy random_toy(Dice& dice) {
 }
 
 std::string describe(const Toy& toy) {
-  return fmt::format("{} on ranks {} tp {} esp {} ep {} capacity {} group {} chunks {} residual {}", name(toy.family),
-                     toy.mesh.ranks, toy.mesh.tp, toy.mesh.esp, toy.mesh.ep, toy.capacity, gate_group(toy), toy.chunks,
-                     toy.residual == Residual::yes);
+  return fmt::format("{} on {} across {} capacity {} group {} chunks {} residual {} padded {}", name(toy.family),
+                     oracle::describe(toy.mesh), toy.across == Across::node, toy.capacity, gate_group(toy), toy.chunks,
+                     toy.residual == Residual::yes, toy.cells == Cells::padded);
 }
 
 class Fuzzer {

@@ -97,7 +97,8 @@ class Interpreter {
     if (jagged < 0) return all;
     all.erase(all.begin(), all.begin() + jagged);
     for (size_t i = 0; i < call.in.size(); ++i) {
-      if (call.type(i).jagged_index() >= 0) {
+      const int rows = call.type(i).jagged_index();
+      if (rows >= 0 && call.type(i).dims[rows].table == type.dims[jagged].table) {
         all[0] = call.x(i).shape[0];
         return all;
       }
@@ -123,7 +124,7 @@ Array global(const Schedule& schedule, const Execution& run, ValueId value) {
 
 Array recorded_table(const Schedule& schedule, const Execution& run, const std::string& routing) {
   for (const Step& step : schedule.steps)
-    if (const Count* count = as<Count>(step.op); count && count->routing.id == routing)
+    if ((as<Count>(step.op) || as<CountWithin>(step.op)) && run.types[step.out[0]].routing == routing)
       return global(schedule, run, step.out[0]);
   throw ContractError("no count of routing " + routing);
 }

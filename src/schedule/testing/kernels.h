@@ -68,5 +68,8 @@ void compute(const Call& c, const NoisyStats& op);
 void compute(const Call& c, const NoisyStatsGrad& op);
 void compute(const Call& c, const Variation& op);
 void compute(const Call& c, const VariationGrad& op);
+void compute(const Call& c, const Nodes& op);
+void compute(const Call& c, const CountWithin& op);
+void compute(const Call& c, const Busiest& op);
 
 }  // namespace plait::oracle

@@ -1,4 +1,5 @@
-// Types of the ops that move tokens to experts: counting, encode, decode and pair.
+// Types of rows: counted, made of tokens, read back. The tokens of a routing are [T, ..], or rows that another routing
+// made.
 #include <algorithm>
 
 #include "schedule/typing.h"
@@ -27,6 +28,12 @@ void expect_same_type(const StepTyping& step, size_t a, size_t b) {
 }
 
 std::vector<Dim> table_dims(const Mesh& mesh, const Routing& routing, const Type& tokens, int chunk) {
+  if (tokens.jagged_index() >= 0) {  // the cells of these rows, by expert instead of by node
+    std::vector<Dim> cells = tokens.prefix();
+    for (Dim& dim : cells)
+      if (dim.name == "E") dim.size = routing.experts;
+    return cells;
+  }
   const Dim& t = *tokens.find("T");
   std::vector<Dim> dims;
   const int parts = static_cast<int>(routing.chunks);
@@ -40,7 +47,23 @@ std::vector<Dim> table_dims(const Mesh& mesh, const Routing& routing, const Type
   return dims;
 }
 
+namespace {
+
+// Expected rows of a cell by expert, from those of a cell by node: a token is in at most min(K, nodes) cells by node.
+int64_t rows_within(const Routing& routing, const Type& tokens) {
+  const int64_t nodes = tokens.find("E")->size, experts = std::max<int64_t>(routing.experts / nodes, 1);
+  const int64_t part = std::min(routing.top_k, nodes) * experts;
+  return (tokens.dims[tokens.jagged_index()].size * routing.top_k + part - 1) / part;
+}
+
+}  // namespace
+
 std::vector<Dim> row_dims(const StepTyping& step, const Routing& routing, const Type& tokens) {
+  if (const int j = tokens.jagged_index(); j >= 0) {
+    std::vector<Dim> dims = table_dims(step.mesh, routing, tokens, kWhole);
+    dims.push_back({"C", rows_within(routing, tokens), {}, routing.id});
+    return dims;
+  }
   const Dim* t = tokens.find("T");
   if (!t) step.fault(0, "has no token dim T");
   if (!routing.capacity) {
@@ -69,12 +92,13 @@ Type places(const Type& idx, const Routing& routing, int chunk) {
 }
 
 void expect_routes(const StepTyping& step, const Routing& routing) {
-  expect_operands(step, 2, 2);
   expect_same_type(step, 0, 1);
   for (size_t i : {0, 1})
     if (step.type(i).dtype != Dtype::integer || !step.type(i).has("K") || step.type(i).find("K")->size != routing.top_k)
       step.fault(i, fmt::format("is not the routes [.., K={}] of a gate", routing.top_k));
-  for (const Mark& mark : step.type(0).find("T")->stack)
+  const Dim* tokens = step.type(0).find("T");
+  if (!tokens) step.fault(0, "has no token dim T");
+  for (const Mark& mark : tokens->stack)
     if (!mark.is_atom()) step.fault(0, "the token dim is chunked");
 }
 
@@ -85,6 +109,17 @@ void expect_token_order(const StepTyping& step) {
   for (size_t i = 0; i < t.stack.size(); ++i)
     if (i >= atoms.size() || t.stack[i].atom != atoms[i])
       step.fault(0, t.stack[i].atom, "tokens must be split by the slowest digits first");
+}
+
+// The dims that say which token: T, or the cells and C of rows.
+std::vector<Dim> token_dims(const Type& places) { return {places.dims.begin(), places.dims.end() - 1}; }
+
+void expect_tokens(const StepTyping& step, size_t places, size_t operand) {
+  if (step.type(places).has("T")) return expect_same_dim(step, step.in[places], step.in[operand], "T");
+  const std::vector<Dim> want = token_dims(step.type(places)), &have = step.type(operand).dims;
+  if (have.size() < want.size() || !std::equal(want.begin(), want.end(), have.begin()))
+    step.fault(operand, fmt::format("is {}, the places are of rows {}: move both alike",
+                                    to_string(step.mesh, step.type(operand)), to_string(step.mesh, want)));
 }
 
 // Places, and what else an encode, decode or pair must agree with them on.
@@ -139,8 +174,74 @@ void expect_weight(const StepTyping& step, size_t operand, size_t places) {
 
 }  // namespace
 
-std::vector<Type> infer_op(const StepTyping& step, const Count& op) {
+std::vector<Type> infer_op(const StepTyping& step, const Nodes& op) {
+  expect_operands(step, 2, 2);
+  expect_same_type(step, 0, 1);
+  if (op.experts % op.nodes)
+    step.fault(0, fmt::format("chooses among {} experts, which do not divide by {} nodes", op.experts, op.nodes));
+  const Type kept = integer(step.type(0));
+  Type nodes = kept;
+  nodes.dims.back().size = std::min(nodes.dims.back().size, op.nodes);
+  return {nodes, nodes, kept};
+}
+
+namespace {
+
+// [m..]: a column for each rank of an atom that the tokens are split over.
+std::vector<Dim> column_dims(const Mesh& mesh, const Type& tokens) {
+  std::vector<Dim> dims;
+  for (Atom atom : mesh.atoms())
+    if (tokens.find("T")->holds(atom)) dims.push_back({fmt::format("m{}", atom), mesh.size(atom), {{.atom = atom}}});
+  return dims;
+}
+
+void expect_columns(const StepTyping& step, size_t operand) {
+  const Type& most = step.type(operand);
+  const std::vector<Dim> want = column_dims(step.mesh, step.type(0));
+  bool same = most.dtype == Dtype::integer && most.dims.size() == want.size();
+  for (size_t d = 0; same && d < want.size(); ++d)
+    same = most.dims[d].name == want[d].name && most.dims[d].size == want[d].size;
+  if (!same)
+    step.fault(operand, fmt::format("is {}, needed are the columns {} of a busiest", to_string(step.mesh, most),
+                                    to_string(step.mesh, want)));
+}
+
+}  // namespace
+
+std::vector<Type> infer_op(const StepTyping& step, const Busiest& op) {
+  expect_operands(step, 2, 2);
   expect_routes(step, op.routing);
+  const std::vector<Dim> dims = column_dims(step.mesh, step.type(0));
+  return {like(integer(step.type(0)), dims, step.type(0).holds)};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const CountWithin& op) {
+  expect_operands(step, 1, 2);
+  const Type& kept = step.type(0);
+  const Dim* nodes = kept.find("E");
+  if (kept.jagged_index() < 0 || !nodes || kept.dtype != Dtype::integer || kept.dims.back().name != "K" ||
+      kept.dims.back().size != op.routing.top_k)
+    step.fault(0, fmt::format("is not rows of the routes [.., K={}] of a gate", op.routing.top_k));
+  if (op.routing.experts % nodes->size)
+    step.fault(0, fmt::format("comes from {} nodes, which do not divide {} experts", nodes->size, op.routing.experts));
+  if (step.in.size() == 2) {
+    const Type& table = step.type(1);
+    const std::string& routing = kept.dims[kept.jagged_index()].table;
+    if (table.role != Role::table || table.routing != routing || table.dims != kept.prefix())
+      step.fault(1, fmt::format("is {}, needed is the table of {} as {}", to_string(step.mesh, table), routing,
+                                to_string(step.mesh, kept.prefix())));
+  }
+  Type table = integer(kept, Role::table, op.routing.id);
+  table.dims = table_dims(step.mesh, op.routing, kept, kWhole);
+  for (Hold& hold : table.holds)
+    if (hold != Hold::S) hold = Hold::I;
+  return {table, places(kept, op.routing, 0)};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const Count& op) {
+  expect_operands(step, 2, 3);
+  expect_routes(step, op.routing);
+  if (step.in.size() == 3) expect_columns(step, 2);
   expect_token_order(step);
   Type table = integer(step.type(0), Role::table, op.routing.id);
   table.dims = table_dims(step.mesh, op.routing, step.type(0), kWhole);
@@ -152,6 +253,7 @@ std::vector<Type> infer_op(const StepTyping& step, const Count& op) {
 }
 
 std::vector<Type> infer_op(const StepTyping& step, const Arrange& op) {
+  expect_operands(step, 2, 2);
   expect_routes(step, op.routing);
   row_dims(step, op.routing, step.type(0));
   return {places(step.type(0), op.routing, 0)};
@@ -161,12 +263,13 @@ std::vector<Type> infer_op(const StepTyping& step, const Encode& op) {
   expect_operands(step, 2, 4);
   const RoutedOperands r = routed(step, op.routing);
   if (r.places == 0 || r.places > 2) step.fault(0, "encode takes x, [weight], places");
-  expect_same_dim(step, step.in[r.places], step.in[0], "T");
+  expect_tokens(step, r.places, 0);
   if (r.places == 2) expect_weight(step, 1, 2);
   if (r.places + 1 < step.in.size()) expect_table_of(step, r.places + 1, op.routing);
   std::vector<Dim> dims = r.rows;
   const Type& x = step.type(0);
-  dims.insert(dims.end(), x.dims.begin() + 1, x.dims.end());
+  const auto tokens = static_cast<long>(token_dims(step.type(r.places)).size());
+  dims.insert(dims.end(), x.dims.begin() + tokens, x.dims.end());
   std::vector<Operand> in = values(step, r.places + 1);
   return {like(x, dims, holds(step, {.in = in, .out = names(dims), .label = token_label}))};
 }
@@ -178,7 +281,7 @@ std::vector<Type> infer_op(const StepTyping& step, const Decode& op) {
   expect_rows(step, 0, r.rows);
   if (r.places == 2) expect_weight(step, 1, 2);
   const Type& rows = step.type(0);
-  std::vector<Dim> dims = {*step.type(r.places).find("T")};
+  std::vector<Dim> dims = token_dims(step.type(r.places));
   dims.insert(dims.end(), rows.dims.begin() + static_cast<long>(r.rows.size()), rows.dims.end());
   return {like(rows, dims, holds(step, {.in = values(step, r.places + 1), .out = names(dims), .label = token_label}))};
 }
@@ -187,7 +290,7 @@ std::vector<Type> infer_op(const StepTyping& step, const Pair& op) {
   expect_operands(step, 3, 3);
   const RoutedOperands r = routed(step, op.routing);
   if (r.places != 2) step.fault(0, "pair takes x, rows, places");
-  expect_same_dim(step, step.in[2], step.in[0], "T");
+  expect_tokens(step, 2, 0);
   expect_rows(step, 1, r.rows);
   const std::vector<Dim>& dims = step.type(2).dims;
   return {like(step.type(0), dims, holds(step, {.in = step.in, .out = names(dims), .label = token_label}))};
