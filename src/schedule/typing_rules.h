@@ -5,8 +5,6 @@
 namespace plait {
 
 // Integers held as a value is: routes, tables, places.
-Type integer_like(Type t, Role role = Role::plain, const std::string& routing = {});
-Type type_like(const Type& t, std::vector<Dim> dims, std::vector<Hold> holds);
 void expect_same_type(const StepTyping& step, size_t a, size_t b);
 
 std::vector<Type> infer_op(const StepTyping& step, const Move& op);
