@@ -18,11 +18,13 @@
 namespace plait {
 namespace {
 
+// The gate of hashing gives all ranks as much to send and to compute: it is the order that counts, not the balance.
 constexpr const char* kSizes = R"([model]
 hidden_size = 512
 num_hidden_layers = 2
 num_attention_heads = 4
 [moe]
+gate = "hash"
 num_experts = 8
 num_experts_per_tok = 2
 moe_intermediate_size = 2048
