@@ -4,9 +4,6 @@
 
 namespace plait {
 
-// Integers held as a value is: routes, tables, places.
-void expect_same_type(const StepTyping& step, size_t a, size_t b);
-
 std::vector<Type> infer_op(const StepTyping& step, const Move& op);
 std::vector<Type> infer_op(const StepTyping& step, const Einsum& op);
 std::vector<Type> infer_op(const StepTyping& step, const Add& op);
