@@ -1,4 +1,4 @@
-#include "run/boxes.h"
+#include "schedule/boxes.h"
 
 #include <gtest/gtest.h>
 
