@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <string>
 
 #include "base/table.h"
-#include "layers/step.h"
-#include "plan/memory.h"
 #include "plan/ted_memory.h"
 
 namespace plait {
@@ -64,52 +62,14 @@ std::string spikes() {
   return table.str();
 }
 
-// Rows that a layer keeps for backward, in buffers of E C D elements: what a rank has for the experts.
-double kept_buffers(Family family, int tp, KeepMoves keep) {
-  const ModelSizes sizes{.sequences = 4,
-                         .positions = 8,
-                         .vocab = 16,
-                         .width = 16,
-                         .layers = 2,
-                         .heads = 4,
-                         .kv_heads = 4,
-                         .family = family,
-                         .moe_every = 1,
-                         .experts = 4,
-                         .expert_ffn = 16,
-                         .drop = Drop::probs,
-                         .group = 16,
-                         .capacity = 8,
-                         .recompute = Recompute::full,
-                         .keep_moves = keep};
-  const Schedule s = build_step(Mesh({.ranks = 2 * tp, .tp = tp, .esp = tp, .ep = 2}), sizes, {}).schedule;
-  int64_t most = 0;
-  for (const MemoryUse& use : plan_memory(s, check(s), {}).curve)
-    most = std::max(most, use.at({MemoryClass::kept, true}));
-  const int64_t buffer = sizes.experts * sizes.capacity * sizes.width * Item{}.real;
-  return static_cast<double>(most) / static_cast<double>(sizes.layers * buffer);
-}
-
-std::string kept_messages() {
-  Table table({"family", "tp", "all messages kept", "the small side of a gather", "none"});
-  for (const auto& [name, family] : {std::pair{"ted", Family::ted}, {"dtd", Family::dtd}})
-    for (int tp : {2, 4}) {
-      const auto at = [&](KeepMoves keep) { return fmt::format("{:.2f}", kept_buffers(family, tp, keep)); };
-      table.row(
-          {name, std::to_string(tp), at(KeepMoves::all), at(KeepMoves::reduce_and_exchange), at(KeepMoves::none)});
-    }
-  return table.str();
-}
-
 }  // namespace
 
 std::string ted_tables() {
   return fmt::format(
       "GB of states of a rank, 16 experts, 128 ranks, ep 16:\n\n{}\n"
       "billions of parameters of the largest base model, 16 experts, ep 16:\n\n{}\n"
-      "GB of 4-byte gradients that the update makes at once:\n\n{}\n"
-      "rows that a MoE layer keeps for backward where all else is made again, in buffers of E C D elements:\n\n{}",
-      states(), largest(), spikes(), kept_messages());
+      "GB of 4-byte gradients that the update makes at once:\n\n{}",
+      states(), largest(), spikes());
 }
 
 }  // namespace plait

@@ -1,5 +1,4 @@
-// The memory results of DeepSpeed-TED as tables: states by its own formulas, what recomputation keeps by the lists of
-// our own families. docs/numbers.md shows them.
+// The memory results of DeepSpeed-TED as tables, by plan/ted_memory: what docs/numbers.md shows.
 #pragma once
 #include <string>
 
