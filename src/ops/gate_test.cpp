@@ -126,7 +126,8 @@ TEST(Capacity, follows_the_published_examples) {
   for (const Example& x :
        {Example{8192, 16, 1, {1, 4}, 512}, Example{2048, 64, 1, {1, 4}, 32}, Example{8192, 128, 1, {1, 4}, 64},
         Example{10, 4, 1, {1, 4}, 4}, Example{10, 4, 1, {1.25, 0}, 4}, Example{3, 4, 1, {8, 4}, 6},
-        Example{100, 7, 1, {1.1, 4}, 16}, Example{100, 10, 1, {1.1, 4}, 11}, Example{8, 4, 2, {.5, 0}, 2}, Example{8, 2, 2, {2, 4}, 16}})
+        Example{100, 7, 1, {1.1, 4}, 16}, Example{100, 10, 1, {1.1, 4}, 11}, Example{8, 4, 2, {.5, 0}, 2},
+        Example{8, 2, 2, {2, 4}, 16}})
     EXPECT_EQ(capacity(x.tokens, x.experts, x.top_k, x.options), x.slots) << x.tokens << " " << x.experts;
 }
 
