@@ -1,7 +1,7 @@
 // What moves.cpp leaves to others: rows of uneven number.
 #pragma once
-#include "schedule/boxes.h"
 #include "run/moves.h"
+#include "schedule/boxes.h"
 
 namespace plait {
 
