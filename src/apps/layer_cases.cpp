@@ -32,8 +32,9 @@ struct GateCase {
 };
 const std::vector<GateCase>& gates() {
   static const std::vector<GateCase> all = {
-      {"softmax", 0, {}}, {"softmax, topk_first", 0, {"moe.order=topk_first"}}, {"switch", 1, {}}, {"gshard", 2, {}},
-      {"sigmoid", 0, {}}, {"expert_choice", 0, {"moe.capacity=1.0"}},           {"base", 1, {}},   {"hash", 0, {}}};
+      {"softmax", 0, {}},   {"softmax, topk_first", 0, {"moe.order=topk_first"}}, {"switch", 1, {}}, {"gshard", 2, {}},
+      {"sigmoid", 0, {}},   {"expert_choice", 0, {"moe.capacity=1.0"}},           {"base", 1, {}},   {"hash", 0, {}},
+      {"noisy_topk", 0, {}}};
   return all;
 }
 

@@ -16,6 +16,7 @@
 #include "base/errors.h"
 #include "base/random.h"
 #include "layers/moe_layer.h"
+#include "schedule/draws.h"
 #include "train/bench_products.h"
 #include "train/live_bytes.h"
 #include "train/loop.h"
@@ -65,6 +66,17 @@ Tensors whole_parameters(const ModelSizes& sizes) {
     all[p.name] = initial_part(p, stored, 1, {one, 0, {}, {}, at::kFloat});
   }
   return all;
+}
+
+constexpr int64_t kStepKey = 1;
+
+// [T, E]: what the noisy gate of layer 0 draws.
+at::Tensor random_noise(const ModelSizes& sizes) {
+  const at::Tensor noise = at::empty({sizes.tokens(), sizes.experts}, at::kFloat);
+  const uint64_t key = draw_key(kStepKey, 0, Draw::noise);
+  for (int64_t i = 0; i < noise.numel(); ++i)
+    noise.mutable_data_ptr<float>()[i] = static_cast<float>(normal(key, static_cast<uint64_t>(i)));
+  return noise;
 }
 
 // The largest difference as a part of the largest element.
@@ -197,7 +209,7 @@ class LayerRank {
     if (name == "dy") return part_of(shared_.tokens.dy_TD, type, where());
     if (name == "mask") return at::ones(local_shape(shared_.shape.mesh, type), at::kLong);
     if (name == "inv_tokens") return at::full({}, 1 / tokens, context_.dtype);
-    if (name == "step_key") return at::full({}, int64_t{1}, at::kLong);
+    if (name == "step_key") return at::full({}, kStepKey, at::kLong);
     if (name == "share") return at::ones({}, context_.dtype);
     expects(name == "ids", "no data for leaf " + name);
     return part_of(shared_.tokens.ids_T, type, {shared_.shape.mesh, context_.rank, {}, {}, at::kLong});
@@ -226,7 +238,7 @@ class LayerRank {
     const int64_t size = shared_.shape.sizes.tokens() / world_->size();
     const auto own = [&](const at::Tensor& all) { return all.narrow(0, size * context_.rank, size).contiguous(); };
     const PlainTokens& t = shared_.tokens;
-    return {own(t.x_TD), own(t.dy_TD), own(t.ids_T), own(t.routes_T)};
+    return {own(t.x_TD), own(t.dy_TD), own(t.ids_T), own(t.routes_T), own(t.noise_TE)};
   }
 
   int64_t measured_live_bytes() {
@@ -285,7 +297,7 @@ LayerBench bench_layer(const Config& config, const LayerTurns& turns) {
                 .layer = build_moe_layer(shape.mesh, shape.sizes),
                 .parameters = whole_parameters(shape.sizes),
                 .tokens = {random_tokens(shape.sizes, "x"), random_tokens(shape.sizes, "dy"), random_ids(tokens),
-                           at::zeros({tokens}, at::kLong)}};
+                           at::zeros({tokens}, at::kLong), random_noise(shape.sizes)}};
   shared.timings.resize(num_ranks(config));
   wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
     LayerRank bench(shared, {rank, &world, at::kFloat});

@@ -12,7 +12,11 @@
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/softplus.h>
+#include <ATen/ops/special_ndtr.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/var.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -24,7 +28,7 @@
 namespace plait {
 namespace {
 
-const std::string kGate = layer_name(0, "mlp.gate.weight");
+const std::string kGate = layer_name(0, "mlp.gate.weight"), kNoise = layer_name(0, "mlp.gate_noise.weight");
 
 struct Chosen {
   at::Tensor expert_TK, weight_TK;
@@ -35,7 +39,8 @@ class Layer {
   Layer(const ModelSizes& sizes, const Tensors& parameters, const PlainTokens& tokens)
       : s_(sizes), tokens_(tokens), x_(tokens.x_TD.detach().requires_grad_()) {
     for (const auto& [name, whole] : parameters) {
-      const std::vector<at::Tensor> parts = name == kGate ? std::vector<at::Tensor>{whole} : whole.detach().unbind(0);
+      const bool one = name == kGate || name == kNoise;
+      const std::vector<at::Tensor> parts = one ? std::vector<at::Tensor>{whole} : whole.detach().unbind(0);
       for (const at::Tensor& part : parts) weight_[name].push_back(part.detach().requires_grad_());
     }
   }
@@ -86,11 +91,28 @@ class Layer {
       Chosen c = normalised(scores, std::get<1>(scores.topk(s_.top_k)));
       return {c.expert_TK, c.weight_TK * s_.rule.scaling};
     }
+    if (s_.gate == Gate::noisy_topk) return noisy(logits);
     const at::Tensor idx = std::get<1>(logits.topk(s_.top_k));
     add_losses(logits, p, idx);
     if (s_.gate == Gate::switch_top1) return {idx, p.gather(1, idx)};
     if (s_.gate == Gate::topk_softmax) return {idx, at::softmax(logits.gather(1, idx), -1)};
     return normalised(p, idx);
+  }
+
+  Chosen noisy(const at::Tensor& logits) {
+    const at::Tensor spread = at::softplus(at::linear(x_, weight_.at(kNoise)[0]));
+    const at::Tensor noisy = logits + tokens_.noise_TE * spread;
+    const auto [best, order] = noisy.topk(std::min(s_.top_k + 1, s_.experts));
+    const at::Tensor idx = order.narrow(1, 0, s_.top_k), weight = at::softmax(noisy.gather(1, idx), -1);
+    if (s_.aux_coef == 0) return {idx, weight};
+    expects(s_.top_k < s_.experts, "plain_layer: the noisy gate's load needs an expert that is not chosen");
+    const at::Tensor importance = at::zeros_like(logits).scatter(1, idx, weight).sum(0);
+    // What an expert's logit has to beat: the last that is chosen, or the next one where it is chosen itself.
+    const at::Tensor last = best.select(1, s_.top_k - 1).unsqueeze(1), next = best.select(1, s_.top_k).unsqueeze(1);
+    const at::Tensor load = at::special_ndtr((logits - at::where(noisy.ge(last), next, last)) / spread).sum(0);
+    const auto variation = [](const at::Tensor& v) { return v.var(/*unbiased=*/false) / v.mean().square(); };
+    aux_ = (variation(importance) + variation(load)) * (s_.aux_coef / 2);
+    return {idx, weight};
   }
 
   void add_losses(const at::Tensor& logits, const at::Tensor& p, const at::Tensor& idx) {
@@ -137,7 +159,8 @@ class Layer {
 
 PlainOutcome plain_layer(const ModelSizes& sizes, const Tensors& parameters, const PlainTokens& tokens) {
   expects(sizes.capacity == 0 || sizes.gate == Gate::expert_choice, "plain_layer: nothing is dropped");
-  expects(sizes.shared_experts == 0 && !sizes.draws() && sizes.rule.expert_groups == sizes.rule.kept_groups,
+  expects(sizes.shared_experts == 0 && (!sizes.draws() || sizes.gate == Gate::noisy_topk) &&
+              sizes.rule.expert_groups == sizes.rule.kept_groups,
           "plain_layer: no shared experts, nothing drawn, no groups of experts");
   return Layer(sizes, parameters, tokens).run();
 }

@@ -18,6 +18,7 @@ struct PlainTokens {
   at::Tensor x_TD, dy_TD;
   at::Tensor ids_T;     // hash gate
   at::Tensor routes_T;  // base gate: the expert of each token; the assignment itself has no plain form
+  at::Tensor noise_TE;  // noisy top-k gate: normal draws
 };
 
 struct PlainOutcome {
