@@ -69,6 +69,23 @@ TEST(Run, gives_its_last_step_over_time_where_asked_to) {
   EXPECT_EQ(told, 1);
 }
 
+TEST(Run, shows_the_last_step_of_all_ranks_also_where_it_tells_its_memory) {
+  const ScratchFolder folder;
+  const Config config = small_run(folder / "run", {"train.steps=2", "mesh.ep=2", "schedule.lanes=true"});
+  std::set<std::pair<int, int>> rows;  // rank, lane
+  int told = 0;
+  const RunObserver observer{.timeline =
+                                 [&](const Schedule& s, const Timeline& timeline) {
+                                   EXPECT_EQ(timeline.spans.size(), 2 * issue_order(s).size());
+                                   for (const TimeSpan& span : timeline.spans) rows.insert({span.rank, span.lane});
+                                 },
+                             .memory = [&](const MemoryComparison&) { ++told; }};
+  const std::atomic<bool> stop = false;
+  train(config, random_corpus(), observer, stop);
+  EXPECT_EQ(rows, (std::set<std::pair<int, int>>{{0, 0}, {0, 1}, {1, 0}, {1, 1}})) << "computing, and messages";
+  EXPECT_EQ(told, 1);
+}
+
 TEST(Run, that_is_done_does_nothing_more) {
   const ScratchFolder folder;
   const Config config = small_run(folder / "run", {"train.steps=2"});

@@ -89,13 +89,13 @@ class Walk {
         world_(context.world->group(context.rank, everyone(context.world->size()))),
         rate_{config.optim.lr, config.optim.min_lr, config.optim.warmup_steps, config.train.steps},
         flops_(step_flops(trainer_.schedule())) {
-    if (recording_) trainer_.observe(recording_->observer(rank_));
+    if (observer_.memory) rows_.emplace(trainer_.executor(), context_);
+    observe();
   }
 
   RunReport run(const std::atomic<bool>& stop) {
     resume();
     if (rank_ == 0) journal_.emplace(config_, report_.first_step);
-    if (observer_.memory) watch_memory();
     start_ = Clock::now();
     for (int64_t step = report_.first_step; step < config_.train.steps && !report_.interrupted; ++step) one(step, stop);
     if (report_.last_step > saved_) save();
@@ -111,15 +111,19 @@ class Walk {
     return {RowWatch::tables(build_step(run_shape(config)).schedule)};
   }
 
-  void watch_memory() {
-    rows_.emplace(trainer_.executor(), context_);
-    trainer_.observe([this](const Span& span) { rows_->note(span); });
+  // Who looks at the steps: the trace, and the memory until it is told.
+  void observe() {
+    if (!recording_ && !rows_) return trainer_.observe({});
+    trainer_.observe([this, record = recording_ ? recording_->observer(rank_) : Observer{}](const Span& span) {
+      if (rows_) rows_->note(span);
+      if (record) record(span);
+    });
   }
 
   void tell_memory() {
-    trainer_.observe({});
     const MemoryComparison memory = compare_memory(trainer_.executor(), *rows_, context_);
     rows_.reset();
+    observe();
     if (rank_ == 0) observer_.memory(memory);
   }
 
