@@ -140,7 +140,7 @@ Record by_type(const Schedule& s, const Run& run) {
   const Types types = check(s);
   Record record;
   for (const Step& step : s.steps) {
-    const WireCost cost = wire_cost(s, types, step, kItem);
+    const WireCost cost = wire_cost(s, types, step, Item::all(kItem));
     if (cost.collective == Collective::none) continue;
     Sent& count = record[index_of(cost.collective)];
     count.calls += 1;
@@ -251,7 +251,7 @@ Record without_gradients(const MoeLayer& layer, const Record& counted) {
   const Types types = check(s);
   Record left = counted;
   for (const Step& step : s.steps) {
-    const WireCost cost = wire_cost(s, types, step, kItem);
+    const WireCost cost = wire_cost(s, types, step, Item::all(kItem));
     const Type& type = types[step.in[0]];
     if (cost.collective == Collective::none || (type.has("D") && (type.has("T") || type.has("C")))) continue;
     left[index_of(cost.collective)].calls -= 1;
@@ -293,7 +293,7 @@ TEST(Accounting, between_nodes_is_what_the_families_are_known_for) {
     const Types types = check(layer.schedule);
     double bytes = 0;
     for (const Step& step : layer.schedule.steps) {
-      const WireCost cost = wire_cost(layer.schedule, types, step, kItem);
+      const WireCost cost = wire_cost(layer.schedule, types, step, Item::all(kItem));
       if (cost.collective != Collective::all_to_all) continue;
       const std::vector<int> group = layer.schedule.mesh.group(0, wire_atoms(std::get<Move>(step.op).legs));
       const auto far = std::ranges::count_if(group, [](int rank) { return rank / 2 != 0; });

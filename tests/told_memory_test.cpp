@@ -82,6 +82,12 @@ std::vector<std::vector<std::string>> cases() {
   for (const char* keep : {"reduce_and_exchange", "none"})
     all.push_back({"mesh.tp=2", "mesh.dp=3", "train.batch_size=12", "schedule.moe=ted", "memory.zero=1",
                    "memory.recompute=full", fmt::format("memory.keep_moves={}", keep)});
+  for (const char* dtype : {"train.dtype=bfloat16", "train.dtype=float16"})
+    for (const char* sums : {"memory.grad_dtype=float32", "memory.grad_dtype=param"})
+      for (const char* family : {"schedule.moe=dtd", "schedule.moe=s2"})
+        all.push_back({"mesh.tp=2", "mesh.ep=2", dtype, sums, family, "train.micro_batch_size=2", "moe.gate=sigmoid"});
+  all.push_back({"mesh.tp=2", "mesh.ep=2", "mesh.dp=4", "train.dtype=bfloat16", "memory.zero=3",
+                 "memory.recompute=full", "train.micro_batch_size=1"});
   return all;
 }
 

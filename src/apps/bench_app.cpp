@@ -125,6 +125,7 @@ constexpr Bench kBenches[] = {
     {"layer", "one MoE layer, in every family and with every gate, beside others", bench_layer},
     {"overlap", "how much of slow messages hides behind computing", bench_overlap},
     {"memory", "the memory of a step: told, counted and resident", bench_memory},
+    {"optimizer", "the AdamW step beside the memory bandwidth", bench_optimizer},
 };
 
 }  // namespace

@@ -7,5 +7,6 @@ namespace plait {
 int bench_layer(Arguments arguments);
 int bench_overlap(Arguments arguments);
 int bench_memory(Arguments arguments);
+int bench_optimizer(Arguments arguments);
 
 }  // namespace plait

@@ -31,6 +31,7 @@ std::string step_line(const StepReport& r) {
                   r.step, width, r.steps, r.result.nll, r.result.grad_norm, r.lr, r.ms, r.tokens_per_s, r.gflops);
   if (!r.result.layers.empty()) line += fmt::format(" | busiest {:.2f}x", r.result.busiest);
   if (r.result.dropped > 0) line += fmt::format(" | dropped {:.1f}%", 100 * r.result.dropped);
+  if (r.result.skipped) line += fmt::format(" | skipped: overflow at loss scale {}", r.result.loss_scale);
   line += fmt::format(" | {} left", human_seconds(r.seconds_left));
   if (r.val_loss)
     line +=

@@ -80,7 +80,9 @@ struct MemoryConfig {
   int64_t zero = 0;
   std::string recompute = "none";
   std::string keep_moves = "all";
-  std::string limit = "none";  // of a rank: "16GB", "24 GiB", "16000000000"
+  std::string limit = "none";          // of a rank: "16GB", "24 GiB", "16000000000"
+  int64_t tile = 178956971;            // parameters updated at once
+  std::string grad_dtype = "float32";  // what gradients are added up in; "param": the type of the run
   bool operator==(const MemoryConfig&) const = default;
 };
 
@@ -103,6 +105,10 @@ struct TrainConfig {
   int64_t seq_length = 128;
   int64_t seed = 1;
   std::string dtype = "float32";
+  int64_t initial_scale_power = 16;  // float16: the loss starts scaled by 2 to this power
+  int64_t loss_scale_window = 1000;  // steps without overflow before the scale doubles
+  int64_t hysteresis = 2;            // overflows before it halves
+  double min_loss_scale = 1;
   int64_t eval_every = 50;  // 0: never
   int64_t eval_batches = 8;
   int64_t save_every = 0;  // 0: only at the end

@@ -175,7 +175,13 @@ void add_memory(std::vector<Key>& keys, MemoryConfig& c) {
                 &c.keep_moves,
                 kAny,
                 "messages whose results are kept, so that recomputation sends nothing again",
-                {"all", "reduce_and_exchange", "none"}}});
+                {"all", "reduce_and_exchange", "none"}},
+               {"memory.tile", &c.tile, kCount, "parameters that the optimizer updates at once", {}},
+               {"memory.grad_dtype",
+                &c.grad_dtype,
+                kAny,
+                "of the sums of gradients; param: as train.dtype",
+                {"float32", "param"}}});
 }
 
 void add_optim(std::vector<Key>& keys, OptimConfig& c) {
@@ -203,7 +209,23 @@ void add_train(std::vector<Key>& keys, TrainConfig& c) {
                 {}},
                {"train.seq_length", &c.seq_length, kCount, "positions of a sequence", {}},
                {"train.seed", &c.seed, kNotNegative, "of initial weights and batches", {}},
-               {"train.dtype", &c.dtype, kAny, "of parameters and computation", {"float32", "float64"}},
+               {"train.dtype",
+                &c.dtype,
+                kAny,
+                "of computation; 2-byte types keep float32 parameters, gates and losses",
+                {"float32", "float64", "bfloat16", "float16"}},
+               {"train.initial_scale_power",
+                &c.initial_scale_power,
+                kCountOrZero,
+                "float16: the loss starts scaled by 2 to this power",
+                {}},
+               {"train.loss_scale_window",
+                &c.loss_scale_window,
+                kCount,
+                "float16: steps without overflow before the scale doubles",
+                {}},
+               {"train.hysteresis", &c.hysteresis, kCount, "float16: overflows before the scale halves", {}},
+               {"train.min_loss_scale", &c.min_loss_scale, kPositive, "float16: the scale never falls below", {}},
                {"train.eval_every", &c.eval_every, kCountOrZero, "steps between evaluations; 0: never", {}},
                {"train.eval_batches", &c.eval_batches, kCount, "batches of an evaluation", {}},
                {"train.save_every", &c.save_every, kCountOrZero, "steps between checkpoints; 0: only at the end", {}}});
@@ -400,6 +422,15 @@ std::string no_effect(const Config& c, std::string_view name) {
   if (name == "memory.keep_moves" && c.memory.recompute == "none")
     return "nothing is made again (memory.recompute = \"none\")";
   if (is_any("optim.betas", "optim.eps") && c.optim.name == "sgd") return "sgd keeps no moments (optim.name = \"sgd\")";
+  const bool half = c.train.dtype == "bfloat16" || c.train.dtype == "float16";
+  if (name == "memory.grad_dtype" && !half)
+    return fmt::format("gradients are of the one type of the run (train.dtype = \"{}\")", c.train.dtype);
+  if (name == "memory.tile" && (!half || c.memory.grad_dtype != "param"))
+    return fmt::format("no gradient of 2 bytes is widened (train.dtype = \"{}\", memory.grad_dtype = \"{}\")",
+                       c.train.dtype, c.memory.grad_dtype);
+  if (is_any("train.initial_scale_power", "train.loss_scale_window", "train.hysteresis", "train.min_loss_scale") &&
+      c.train.dtype != "float16")
+    return fmt::format("only float16 scales the loss (train.dtype = \"{}\")", c.train.dtype);
   if (name == "train.eval_batches" && c.train.eval_every == 0) return "nothing is evaluated (train.eval_every = 0)";
   return "";
 }

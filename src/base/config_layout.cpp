@@ -87,6 +87,12 @@ void check_batch(const Config& c) {
     input_error("train.eval_every = {} needs text to evaluate on, but data.validation = 0", c.train.eval_every);
 }
 
+void check_loss_scale(const Config& c) {
+  if (c.train.dtype == "float16" && c.train.initial_scale_power > 60)
+    input_error("train.initial_scale_power = {} starts with a loss scale near the end of float32: choose at most 60",
+                c.train.initial_scale_power);
+}
+
 void check_capacity(const Config& c) {
   const Named group{"moe.group", gate_group(c)};
   must_divide(group, {"the tokens that one rank gates", gated_tokens(c)});
@@ -234,6 +240,7 @@ void validate(const Config& config) {
   check_memory(config);
   check_batch(config);
   memory_limit(config);
+  check_loss_scale(config);
 }
 
 int64_t num_ranks(const Config& c) { return c.mesh.tp * c.mesh.dp; }

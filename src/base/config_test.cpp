@@ -181,6 +181,16 @@ TEST(Config, what_is_saved_reads_back_equal) {
   }
 }
 
+TEST(Config, keys_of_two_byte_runs_have_no_effect_on_others) {
+  EXPECT_EQ(refused("[train]\ndtype = \"float16\"\nhysteresis = 1\n[memory]\ngrad_dtype = \"param\"\ntile = 7"), "");
+  EXPECT_NE(refused("[memory]\ngrad_dtype = \"param\"").find("one type of the run"), std::string::npos);
+  EXPECT_NE(refused("[train]\ndtype = \"bfloat16\"\n[memory]\ntile = 7").find("no gradient of 2 bytes"),
+            std::string::npos);
+  EXPECT_NE(refused("[train]\ndtype = \"bfloat16\"\nhysteresis = 1").find("only float16 scales"), std::string::npos);
+  EXPECT_NE(layout_fault({"train.dtype=float16", "train.initial_scale_power=61"}).find("at most 60"),
+            std::string::npos);
+}
+
 TEST(Config, the_list_of_keys_is_complete_and_readable) {
   const auto keys = config_keys();
   EXPECT_GT(keys.size(), 70u);

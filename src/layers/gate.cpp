@@ -58,6 +58,7 @@ Scores write_scores(Writer& w, ValueId h, int64_t layer) {
   const ModelSizes& s = w.sizes;
   Scores x{.mask = gate_data(w, "mask")};
   if (s.gate == Gate::hash) return x;
+  h = w.full(h);
   if (s.jitter > 0) h = w.b.add(Jitter{s.jitter, layer}, {h, data(w, "step_key")}, "jitter");
   x.logits = x.chosen_by = w.product(h, layer_name(layer, "mlp.gate.weight"), {"T", "E"}, "logits");
   return s.noise ? with_noise(w, h, x, layer) : x;

@@ -68,7 +68,8 @@ ValueId write_head(Writer& w, ValueId x) {
   return w.product(h, w.sizes.tied ? "model.embed_tokens.weight" : "lm_head.weight", {"T", "V"}, "logits");
 }
 
-ValueId write_nll(Writer& w, ValueId logits) {
+ValueId write_nll(Writer& w, ValueId z) {
+  const ValueId logits = w.full(z);
   const auto data = [&](const char* name) { return w.b.schedule().find(name); };
   const ValueId top = w.b.join(w.b.add(RowMax{}, {logits}, "max"), w.tp, [](Atom a) { return fmt::format("m{}", a); });
   const std::vector<ValueId> sums =
@@ -100,7 +101,7 @@ Model build_logits(const ModelSizes& sizes) {
   Writer w(Mesh{}, alone);
   declare_data(w);
   const Body body = write_body(w);
-  w.model.logits = write_head(w, body.x);
+  w.model.logits = w.full(write_head(w, body.x));
   w.b.schedule().outputs = {w.model.logits};
   w.model.schedule = drop_unused(w.b.schedule());
   return w.model;

@@ -12,6 +12,7 @@ struct Parameter {
   std::string name;            // global, as in published checkpoints: "model.layers.0.self_attn.q_proj.weight"
   double init_std = 0.02;      // normal(0, init_std); 0: all ones
   bool decays = true;          // matrices only
+  Dtype dtype = Dtype::real;   // as the forward pass uses it: gains and gates are `full`; kept and updated in full
   std::vector<Dim> dims = {};  // as they are computed with, with the stacks of tp, esp and ep
 };
 

@@ -87,6 +87,7 @@ void fill_experts(ModelSizes& s, const Config& c) {
 
 ModelSizes model_sizes(const Config& c) {
   ModelSizes s;
+  s.precision = c.train.dtype == "bfloat16" || c.train.dtype == "float16" ? Precision::mixed : Precision::one;
   s.sequences = c.train.micro_batch_size * c.mesh.dp;
   s.positions = c.train.seq_length;
   s.vocab = c.model.vocab_size;

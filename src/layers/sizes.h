@@ -6,6 +6,7 @@
 
 #include "base/config.h"
 #include "schedule/choices.h"
+#include "schedule/type.h"
 
 namespace plait {
 
@@ -24,6 +25,7 @@ enum class Zero { none, states, parameters };
 enum class Dispatch { direct, levels, node };
 
 struct ModelSizes {
+  Precision precision = Precision::one;
   int64_t sequences = 1, positions = 1;  // of one micro-batch in the whole world: T = sequences * positions
   int64_t vocab = 256, width = 64, layers = 1;
   int64_t heads = 1, kv_heads = 1;

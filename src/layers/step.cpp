@@ -20,6 +20,7 @@ int close_section(Schedule& s, int num_forward, int num_prologue) {
   std::set<ValueId> loaded;
   for (int i = 0; i < num_prologue; ++i) loaded.insert(s.steps[i].in.begin(), s.steps[i].in.end());
   const auto in_section = [&](const Step& step) {
+    if (as<Cast>(step.op)) return true;  // what is read in full is added up in full
     return std::none_of(step.out.begin(), step.out.end(), [&](ValueId v) {
       const auto of = s.cotangent_of.find(v);
       return of != s.cotangent_of.end() && loaded.count(of->second);
@@ -40,6 +41,31 @@ std::vector<Block> layer_blocks(const Schedule& s, int num_forward, int64_t laye
     blocks.push_back(block);
   }
   return blocks;
+}
+
+// The update reads gradients of the run's type as they are: the casts to full that they end with fall away. One that is
+// loaded twice, as tied embeddings are, is the sum of two.
+void keep_sums_real(Differentiated& d) {
+  Schedule& s = d.schedule;
+  const std::vector<int> made = makers(s);
+  const auto is_cast = [&](ValueId v) { return made[v] >= 0 && as<Cast>(s.steps[made[v]].op); };
+  std::set<int> fallen;
+  for (auto& [leaf, gradient] : d.gradients) {
+    Step& last = s.steps[made[gradient]];
+    std::vector<ValueId> parts = as<Add>(last.op) ? last.in : std::vector{gradient};
+    if (!std::all_of(parts.begin(), parts.end(), is_cast)) continue;
+    for (ValueId& part : parts) {
+      fallen.insert(made[part]);
+      part = s.steps[made[part]].in[0];
+    }
+    if (as<Add>(last.op)) {
+      last.in = parts;
+      s.cotangent_of[gradient] = s.cotangent_of.at(parts[0]);
+    } else {
+      gradient = parts[0];
+    }
+  }
+  for (auto at = fallen.rbegin(); at != fallen.rend(); ++at) s.steps.erase(s.steps.begin() + *at);
 }
 
 // sqrt of the sum of squares of every element once: values held alike are added before they leave.
@@ -75,12 +101,15 @@ void write_update(Builder& b, TrainingStep& step, const Optimizer& o, ValueId fa
   }
 }
 
-// Each bias moves against the load of its layer in the whole batch.
-void write_biases(Builder& b, const Model& model, const ModelSizes& sizes) {
+// Each bias moves against the load of its layer in the whole batch. `factor`: that of the update, where steps may be
+// skipped; else empty.
+void write_biases(Builder& b, const Model& model, const ModelSizes& sizes, const std::vector<ValueId>& factor) {
   size_t gate = 0;
   for (int64_t l = 0; l < sizes.layers; ++l) {
     if (!sizes.has_experts(l)) continue;
-    b.add(BalanceBias{sizes.bias_rate}, {b.schedule().find(bias_name(l)), model.chosen[gate++]}, bias_name(l) + ".new");
+    std::vector<ValueId> operands = {b.schedule().find(bias_name(l)), model.chosen[gate++]};
+    operands.insert(operands.end(), factor.begin(), factor.end());
+    b.add(BalanceBias{sizes.bias_rate}, operands, bias_name(l) + ".new");
   }
 }
 
@@ -100,12 +129,18 @@ Optimizer optimizer(const Config& c) {
           .beta2 = c.optim.betas[1],
           .eps = c.optim.eps,
           .weight_decay = c.optim.weight_decay,
-          .clip = c.optim.clip};
+          .clip = c.optim.clip,
+          .sums = c.memory.grad_dtype == "param" ? Dtype::real : Dtype::full,
+          .scaling = c.train.dtype == "float16" ? Optimizer::Scaling::dynamic : Optimizer::Scaling::none};
 }
 
 TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimizer& optimizer, Sections sections) {
   const Model model = build_model(mesh, sizes);
-  Differentiated d = differentiate(model.schedule, model.loss);
+  const bool scaled = optimizer.scaling == Optimizer::Scaling::dynamic;
+  Differentiated d =
+      differentiate(model.schedule, {scaled ? Root{model.loss, "loss_scale", LeafKind::scalar} : Root{model.loss}});
+  if (sizes.precision == Precision::mixed)
+    optimizer.sums == Dtype::full ? void(d.schedule = sum_in_full(d.schedule)) : keep_sums_real(d);
   d = pipelined(std::move(d), sizes);
   TrainingStep step{.parameters = model.parameters};
   d.schedule = recompute(d.schedule, {.recompute = sizes.recompute,
@@ -121,9 +156,12 @@ TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimiz
     step.gradients[p.name] = d.gradients.at(b.schedule().find(p.name));
     gradients.push_back(step.gradients[p.name]);
   }
-  const std::vector<ValueId> clip = b.add_all(ClipFactor{optimizer.clip}, {write_norm(b, gradients)}, "norm");
+  std::vector<ValueId> of_norm = {write_norm(b, gradients)};
+  if (scaled) of_norm.push_back(b.schedule().find("loss_scale"));
+  const std::vector<ValueId> clip = b.add_all(ClipFactor{optimizer.clip}, of_norm, "norm");
   write_update(b, step, optimizer, clip[1]);
-  if (sizes.gate == Gate::sigmoid && sizes.moe_every > 0) write_biases(b, model, sizes);
+  if (sizes.gate == Gate::sigmoid && sizes.moe_every > 0)
+    write_biases(b, model, sizes, scaled ? std::vector{clip[1]} : std::vector<ValueId>{});
   b.schedule().outputs.push_back(clip[0]);
 
   // Outputs keep their order through the rewrites, not their ids: a repeated section's leave as sums.

@@ -8,12 +8,16 @@ namespace plait {
 struct Optimizer {
   enum class Kind { adamw, sgd } kind = Kind::adamw;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
-  double clip = 1;  // 0: none
+  double clip = 1;           // 0: none
+  Dtype sums = Dtype::full;  // mixed precision: what gradients are added up in, over micro-batches and ranks
+  enum class Scaling { none, dynamic } scaling = Scaling::none;
 };
 
 Optimizer optimizer(const Config& config);
 
-// Scalar leaves: lr, step (AdamW counts from 1). State leaves: NAME.m and NAME.v, held like the parameter.
+// Scalar leaves: lr, step (AdamW counts from 1); with dynamic scaling loss_scale, from which the way back starts: where
+// the gradient's norm is then not finite, the update changes nothing. State leaves: NAME.m and NAME.v, held like the
+// parameter.
 struct TrainingStep {
   Schedule schedule;  // lowered: ready to run
   std::vector<Parameter> parameters;

@@ -43,7 +43,7 @@ std::string bias_name(int64_t layer) { return layer_name(layer, "mlp.gate.e_scor
 
 Writer::Writer(const Mesh& mesh, const ModelSizes& sizes, Declare what)
     : sizes(sizes),
-      b(mesh),
+      b(mesh, sizes.precision),
       tp(mesh.axis(Axis::tp)),
       dp(mesh.axis(Axis::dp)),
       esp(mesh.axis(Axis::esp)),
@@ -61,7 +61,7 @@ void Writer::declare() {
   const ModelSizes& s = sizes;
   declare({"model.embed_tokens.weight"}, {{"V", s.vocab, stack_of(tp)}, {"D", s.width}}, dp);
   for (int64_t l = 0; l < s.layers; ++l) declare_layer(l);
-  declare({"model.norm.weight", 0, false}, {{"D", s.width}}, tokens);
+  declare({"model.norm.weight", 0, false, Dtype::full}, {{"D", s.width}}, tokens);
   if (!s.tied) declare({"lm_head.weight"}, {{"V", s.vocab, stack_of(tp)}, {"D", s.width}}, dp);
 }
 
@@ -70,12 +70,12 @@ void Writer::declare_layer(int64_t l) {
   const double out_std = residual_std(s);
   const Dim d{"D", s.width}, a{"A", s.head_size()}, heads{"H", s.heads, stack_of(tp)},
       kv{"J", s.kv_heads, stack_of(tp)};
-  declare({layer_name(l, "input_layernorm.weight"), 0, false}, {d}, tokens);
+  declare({layer_name(l, "input_layernorm.weight"), 0, false, Dtype::full}, {d}, tokens);
   declare({layer_name(l, "self_attn.q_proj.weight")}, {heads, a, d}, dp);
   declare({layer_name(l, "self_attn.k_proj.weight")}, {kv, a, d}, dp);
   declare({layer_name(l, "self_attn.v_proj.weight")}, {kv, a, d}, dp);
   declare({layer_name(l, "self_attn.o_proj.weight"), out_std}, {d, heads, a}, dp);
-  declare({layer_name(l, "post_attention_layernorm.weight"), 0, false}, {d}, tokens);
+  declare({layer_name(l, "post_attention_layernorm.weight"), 0, false, Dtype::full}, {d}, tokens);
   const std::string up = s.glu ? "gate_up_proj" : "up_proj";
   if (!s.has_experts(l)) {
     const Dim f{"F", s.ffn, stack_of(tp)};
@@ -92,8 +92,11 @@ void Writer::declare_experts(int64_t l) {
   const double out_std = residual_std(s);
   const Dim d{"D", s.width};
   const Dim e{"E", s.experts, stack_of(ep)}, f{"F", s.expert_ffn, stack_of(esp)};
-  if (s.gate != Gate::hash) declare({layer_name(l, "mlp.gate.weight")}, {{"E", s.experts}, d}, gated);
-  if (s.gate == Gate::noisy_topk) declare({layer_name(l, "mlp.gate_noise.weight")}, {{"E", s.experts}, d}, gated);
+  const auto gate = [&](const char* name) {
+    declare({.name = layer_name(l, name), .dtype = Dtype::full}, {{"E", s.experts}, d}, gated);
+  };
+  if (s.gate != Gate::hash) gate("mlp.gate.weight");
+  if (s.gate == Gate::noisy_topk) gate("mlp.gate_noise.weight");
   if (s.gate == Gate::sigmoid) b.leaf(LeafKind::state, bias_name(l), std::vector<Dim>{{"E", s.experts}});
   declare({layer_name(l, "mlp.experts." + up)}, hidden_pair(s, {e}, f), edp);
   declare({layer_name(l, "mlp.experts.down_proj"), out_std}, {e, d, f}, edp);
@@ -132,7 +135,8 @@ std::string layer_of(const std::string& name) {
 void Writer::declare(Parameter p, std::vector<Dim> dims, const Atoms& over) {
   const bool shared = sizes.zero != Zero::none && !over.empty();
   b.leaf(LeafKind::parameter, p.name, shared ? std::vector<Dim>{packed(b.mesh(), dims, over)} : dims);
-  const Load group{sizes.zero == Zero::parameters ? layer_of(p.name) : "", over};
+  const bool casts = sizes.precision == Precision::mixed && p.dtype == Dtype::real;
+  const Load group{sizes.zero == Zero::parameters ? layer_of(p.name) : "", over, casts ? Dtype::real : Dtype::full};
   loads_[group].push_back(p.name);
   load_of_[p.name] = group;
   dims_[p.name] = p.dims = std::move(dims);
@@ -142,9 +146,12 @@ void Writer::declare(Parameter p, std::vector<Dim> dims, const Atoms& over) {
 void Writer::load(const Load& group) {
   const std::vector<std::string>& names = loads_.at(group);
   const bool shared = sizes.zero != Zero::none && !group.over.empty();
-  std::vector<ValueId> leaves;
-  for (const std::string& name : names) leaves.push_back(b.schedule().find(name));
-  const std::vector<ValueId> moved = b.move_all(leaves, shared ? gather_legs(group.over, "Z") : enter_legs(group.over));
+  std::vector<ValueId> used;
+  for (const std::string& name : names) {
+    const ValueId leaf = b.schedule().find(name);
+    used.push_back(group.dtype == Dtype::real ? b.add(Cast{Dtype::real}, {leaf}, name + ".real") : leaf);
+  }
+  const std::vector<ValueId> moved = b.move_all(used, shared ? gather_legs(group.over, "Z") : enter_legs(group.over));
   for (size_t i = 0; i < names.size(); ++i)
     loaded_[names[i]] = shared ? b.add(Unpack{dims_.at(names[i])}, {moved[i]}, names[i] + ".whole") : moved[i];
 }
@@ -170,6 +177,10 @@ ValueId Writer::to_parallel(ValueId x) {
 }
 ValueId Writer::from_parallel(ValueId x) {
   return sizes.family == Family::sharded ? b.scatter(x, tp, "T") : b.leave(x, tp);
+}
+
+ValueId Writer::full(ValueId x) {
+  return b.type(x).dtype == Dtype::real && sizes.precision == Precision::mixed ? b.add(Cast{Dtype::full}, {x}) : x;
 }
 
 ValueId Writer::norm(ValueId x, const std::string& gain) {

@@ -35,6 +35,7 @@ class Writer {
   ValueId to_parallel(ValueId x);
   ValueId from_parallel(ValueId x);
 
+  ValueId full(ValueId x);  // cast, in mixed precision; x itself where it is full
   ValueId norm(ValueId x, const std::string& gain);
   ValueId product(ValueId x, const std::string& weight, std::vector<std::string> out, const std::string& name);
 
@@ -52,6 +53,7 @@ class Writer {
   struct Load {
     std::string part;  // "model.layers.3." where each layer loads its own, else empty
     Atoms over;
+    Dtype dtype;  // real: cast before it is loaded
     auto operator<=>(const Load&) const = default;
   };
   void load(const Load& group);

@@ -102,13 +102,18 @@ void glu_grad_row(const T* x, const T* dy, T* dx, int64_t size) {
 void glu(Act act, const at::Tensor& x_RUF, const at::Tensor& y_RF) {
   expects_pair(x_RUF, y_RF);
   int64_t width = y_RF.size(-1), rows = width == 0 ? 0 : y_RF.numel() / width;
-  by_dtype(x_RUF, [&]<class T>(T) {
-    const T* x = in<T>(x_RUF);
-    T* y = out<T>(y_RF);
+  by_element(x_RUF, [&]<class E>(E) {
+    const E* x = in<E>(x_RUF);
+    E* y = out<E>(y_RF);
     by_act(act, [&]<class A>(A) {
       over_rows(rows, 3 * width, [&](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r)
-          glu_row<A>(x + 2 * r * width, x + (2 * r + 1) * width, y + r * width, width);
+        std::vector<Wide<E>> read = space<E>(2 * width), written = space<E>(width);
+        for (int64_t r = begin; r < end; ++r) {
+          const Wide<E>* from = wide(x + 2 * r * width, 2 * width, read.data());
+          Wide<E>* to = room(y + r * width, written.data());
+          glu_row<A>(from, from + width, to, width);
+          settle(to, y + r * width, width);
+        }
       });
     });
   });
@@ -118,13 +123,18 @@ void glu_grad(Act act, const at::Tensor& x_RUF, const at::Tensor& dy_RF, const a
   expects_pair(x_RUF, dy_RF);
   expects(dx_RUF.sizes() == x_RUF.sizes(), "glu_grad: x and dx do not fit");
   int64_t width = dy_RF.size(-1), rows = width == 0 ? 0 : dy_RF.numel() / width;
-  by_dtype(x_RUF, [&]<class T>(T) {
-    const T *x = in<T>(x_RUF), *dy = in<T>(dy_RF);
-    T* dx = out<T>(dx_RUF);
+  by_element(x_RUF, [&]<class E>(E) {
+    const E *x = in<E>(x_RUF), *dy = in<E>(dy_RF);
+    E* dx = out<E>(dx_RUF);
     by_act(act, [&]<class A>(A) {
       over_rows(rows, 5 * width, [&](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r)
-          glu_grad_row<A>(x + 2 * r * width, dy + r * width, dx + 2 * r * width, width);
+        std::vector<Wide<E>> a = space<E>(2 * width), b = space<E>(width), c = space<E>(2 * width);
+        for (int64_t r = begin; r < end; ++r) {
+          Wide<E>* to = room(dx + 2 * r * width, c.data());
+          glu_grad_row<A>(wide(x + 2 * r * width, 2 * width, a.data()), wide(dy + r * width, width, b.data()), to,
+                          width);
+          settle(to, dx + 2 * r * width, 2 * width);
+        }
       });
     });
   });
@@ -132,12 +142,15 @@ void glu_grad(Act act, const at::Tensor& x_RUF, const at::Tensor& dy_RF, const a
 
 void activate(Act act, const at::Tensor& x, const at::Tensor& y) {
   expects(x.numel() == y.numel(), "activate: x and y do not fit");
-  by_dtype(x, [&]<class T>(T) {
-    const T* __restrict from = in<T>(x);
-    T* __restrict to = out<T>(y);
+  by_element(x, [&]<class E>(E) {
+    const E* xs = in<E>(x);
+    E* ys = out<E>(y);
     by_act(act, [&]<class A>(A) {
-      at::parallel_for(0, x.numel(), kGrain, [=](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) to[i] = A::value(from[i]);
+      over_stretches<E>(x.numel(), [=](int64_t at, int64_t size, Wide<E>* space) {
+        const Wide<E>* __restrict from = wide(xs + at, size, space);
+        Wide<E>* __restrict to = room(ys + at, space + kStretchOfHalves);
+        for (int64_t i = 0; i < size; ++i) to[i] = A::value(from[i]);
+        settle(to, ys + at, size);
       });
     });
   });
@@ -145,13 +158,16 @@ void activate(Act act, const at::Tensor& x, const at::Tensor& y) {
 
 void activate_grad(Act act, const at::Tensor& x, const at::Tensor& dy, const at::Tensor& dx) {
   expects(x.numel() == dy.numel() && x.numel() == dx.numel(), "activate_grad: x, dy and dx do not fit");
-  by_dtype(x, [&]<class T>(T) {
-    const T *from = in<T>(x), *g = in<T>(dy);
-    T* to = out<T>(dx);
+  by_element(x, [&]<class E>(E) {
+    const E *xs = in<E>(x), *dys = in<E>(dy);
+    E* dxs = out<E>(dx);
     by_act(act, [&]<class A>(A) {
-      at::parallel_for(0, x.numel(), kGrain, [=](int64_t begin, int64_t end) {
+      over_stretches<E>(x.numel(), [=](int64_t at, int64_t size, Wide<E>* space) {
+        const Wide<E>*from = wide(xs + at, size, space), *g = wide(dys + at, size, space + kStretchOfHalves);
+        Wide<E>* to = room(dxs + at, space + 2 * kStretchOfHalves);
 #pragma GCC ivdep
-        for (int64_t i = begin; i < end; ++i) to[i] = g[i] * A::slope(from[i]);
+        for (int64_t i = 0; i < size; ++i) to[i] = g[i] * A::slope(from[i]);
+        settle(to, dxs + at, size);
       });
     });
   });

@@ -189,20 +189,105 @@ void backward_of_key_head(const Shape& shape, const Backward<T>& g, int64_t b, i
 
 }  // namespace
 
+namespace {
+
+// One key head with its query heads, as float32: [S, share, A] and [S, A] of one sequence.
+template <class T>
+class HeadsInFloat {
+ public:
+  explicit HeadsInFloat(const Shape& all)
+      : all_(all), one_{1, all.positions, all.heads / all.kv_heads, 1, all.size}, scores_(2 * kBlock * all.positions) {
+    for (auto* v : {&q_, &o_, &do_, &dq_}) v->resize(all.positions * one_.q_row());
+    for (auto* v : {&k_, &v_, &dk_, &dv_}) v->resize(all.positions * one_.kv_row());
+  }
+
+  void forward(const Forward<T>& f, float* lse, int64_t b, int64_t j) {
+    read(f.q, f.k, f.v, b, j);
+    const Forward<float> wide{q_.data(), k_.data(), v_.data(), o_.data(), lse + all_.lse(b, j * one_.heads)};
+    for (int64_t h = 0; h < one_.heads; ++h)
+      for (int64_t begin = 0; begin < all_.positions; begin += kBlock)
+        forward_block(one_, wide, {0, h, begin, std::min(all_.positions, begin + kBlock)}, scores_.data());
+    write(o_, f.o + all_.q(b, j * one_.heads), {one_.q_row(), all_.q_row()});
+  }
+
+  void backward(const Backward<T>& g, const float* lse, int64_t b, int64_t j) {
+    const int64_t query = all_.q(b, j * one_.heads), key = all_.kv(b, j);
+    read(g.q, g.k, g.v, b, j);
+    read(g.o + query, o_, {one_.q_row(), all_.q_row()});
+    read(g.d_o + query, do_, {one_.q_row(), all_.q_row()});
+    const Backward<float> wide{q_.data(),  k_.data(),  v_.data(),  o_.data(), lse + all_.lse(b, j * one_.heads),
+                               do_.data(), dq_.data(), dk_.data(), dv_.data()};
+    backward_of_key_head<float>(one_, wide, 0, 0, {scores_.data(), scores_.data() + kBlock * all_.positions});
+    write(dq_, g.dq + query, {one_.q_row(), all_.q_row()});
+    write(dk_, g.dk + key, {one_.kv_row(), all_.kv_row()});
+    write(dv_, g.dv + key, {one_.kv_row(), all_.kv_row()});
+  }
+
+ private:
+  struct Rows {
+    int64_t width, stride;  // of a position, in the whole
+  };
+
+  void read(const T* from, std::vector<float>& to, Rows rows) {
+    for (int64_t s = 0; s < all_.positions; ++s) widen(from + s * rows.stride, to.data() + s * rows.width, rows.width);
+  }
+  void write(const std::vector<float>& from, T* to, Rows rows) {
+    for (int64_t s = 0; s < all_.positions; ++s) narrow(from.data() + s * rows.width, to + s * rows.stride, rows.width);
+  }
+  void read(const T* q, const T* k, const T* v, int64_t b, int64_t j) {
+    read(q + all_.q(b, j * one_.heads), q_, {one_.q_row(), all_.q_row()});
+    read(k + all_.kv(b, j), k_, {one_.kv_row(), all_.kv_row()});
+    read(v + all_.kv(b, j), v_, {one_.kv_row(), all_.kv_row()});
+  }
+
+  const Shape all_, one_;
+  std::vector<float> q_, k_, v_, o_, do_, dq_, dk_, dv_, scores_;
+};
+
+// body(heads, sequence, key head) for every key head.
+template <class T, class Body>
+void over_key_heads(const Shape& shape, Body body) {
+  at::parallel_for(0, shape.batch * shape.kv_heads, shape.grain(), [&](int64_t first, int64_t last) {
+    HeadsInFloat<T> heads(shape);
+    for (int64_t bj = first; bj < last; ++bj) body(heads, bj / shape.kv_heads, bj % shape.kv_heads);
+  });
+}
+
+template <class T>
+void attention_of_halves(const Shape& shape, const Attention& x) {
+  const Forward<T> forward{in<T>(x.q_BSHA), in<T>(x.k_BSJA), in<T>(x.v_BSJA), out<T>(x.o_BSHA), nullptr};
+  float* lse = out<float>(x.lse_BHS);
+  over_key_heads<T>(shape, [&](HeadsInFloat<T>& heads, int64_t b, int64_t j) { heads.forward(forward, lse, b, j); });
+}
+
+template <class T>
+void attention_grad_of_halves(const Shape& shape, const AttentionGrad& x) {
+  const Backward<T> backward{in<T>(x.q_BSHA),  in<T>(x.k_BSJA),   in<T>(x.v_BSJA),   in<T>(x.o_BSHA),  nullptr,
+                             in<T>(x.do_BSHA), out<T>(x.dq_BSHA), out<T>(x.dk_BSJA), out<T>(x.dv_BSJA)};
+  const float* lse = in<float>(x.lse_BHS);
+  over_key_heads<T>(shape, [&](HeadsInFloat<T>& heads, int64_t b, int64_t j) { heads.backward(backward, lse, b, j); });
+}
+
+}  // namespace
+
 void attention(const Attention& x) {
   Shape shape = shape_of(x.q_BSHA, x.k_BSJA, x.v_BSJA);
   expects(x.o_BSHA.sizes() == x.q_BSHA.sizes() && x.lse_BHS.numel() == shape.batch * shape.heads * shape.positions,
           "attention: the outputs do not fit");
-  by_dtype(x.q_BSHA, [&]<class T>(T) {
-    Forward<T> forward{in<T>(x.q_BSHA), in<T>(x.k_BSJA), in<T>(x.v_BSJA), out<T>(x.o_BSHA), out<T>(x.lse_BHS)};
-    at::parallel_for(0, shape.batch * shape.heads, shape.grain(), [&](int64_t first, int64_t last) {
-      std::vector<T> scores(kBlock * shape.positions);
-      for (int64_t bh = first; bh < last; ++bh)
-        for (int64_t begin = 0; begin < shape.positions; begin += kBlock) {
-          int64_t end = std::min(shape.positions, begin + kBlock);
-          forward_block(shape, forward, {bh / shape.heads, bh % shape.heads, begin, end}, scores.data());
-        }
-    });
+  by_element(x.q_BSHA, [&]<class T>(T) {
+    if constexpr (kIsHalf<T>)
+      return attention_of_halves<T>(shape, x);
+    else {
+      Forward<T> forward{in<T>(x.q_BSHA), in<T>(x.k_BSJA), in<T>(x.v_BSJA), out<T>(x.o_BSHA), out<T>(x.lse_BHS)};
+      at::parallel_for(0, shape.batch * shape.heads, shape.grain(), [&](int64_t first, int64_t last) {
+        std::vector<T> scores(kBlock * shape.positions);
+        for (int64_t bh = first; bh < last; ++bh)
+          for (int64_t begin = 0; begin < shape.positions; begin += kBlock) {
+            int64_t end = std::min(shape.positions, begin + kBlock);
+            forward_block(shape, forward, {bh / shape.heads, bh % shape.heads, begin, end}, scores.data());
+          }
+      });
+    }
   });
 }
 
@@ -212,14 +297,18 @@ void attention_grad(const AttentionGrad& x) {
               x.dv_BSJA.sizes() == x.k_BSJA.sizes() && x.do_BSHA.sizes() == x.q_BSHA.sizes() &&
               x.o_BSHA.sizes() == x.q_BSHA.sizes(),
           "attention_grad: values and gradients do not fit");
-  by_dtype(x.q_BSHA, [&]<class T>(T) {
-    Backward<T> backward{in<T>(x.q_BSHA),  in<T>(x.k_BSJA),   in<T>(x.v_BSJA),   in<T>(x.o_BSHA),  in<T>(x.lse_BHS),
-                         in<T>(x.do_BSHA), out<T>(x.dq_BSHA), out<T>(x.dk_BSJA), out<T>(x.dv_BSJA)};
-    at::parallel_for(0, shape.batch * shape.kv_heads, shape.grain(), [&](int64_t first, int64_t last) {
-      std::vector<T> p(kBlock * shape.positions), ds(kBlock * shape.positions);
-      for (int64_t bj = first; bj < last; ++bj)
-        backward_of_key_head<T>(shape, backward, bj / shape.kv_heads, bj % shape.kv_heads, {p.data(), ds.data()});
-    });
+  by_element(x.q_BSHA, [&]<class T>(T) {
+    if constexpr (kIsHalf<T>)
+      return attention_grad_of_halves<T>(shape, x);
+    else {
+      Backward<T> backward{in<T>(x.q_BSHA),  in<T>(x.k_BSJA),   in<T>(x.v_BSJA),   in<T>(x.o_BSHA),  in<T>(x.lse_BHS),
+                           in<T>(x.do_BSHA), out<T>(x.dq_BSHA), out<T>(x.dk_BSJA), out<T>(x.dv_BSJA)};
+      at::parallel_for(0, shape.batch * shape.kv_heads, shape.grain(), [&](int64_t first, int64_t last) {
+        std::vector<T> p(kBlock * shape.positions), ds(kBlock * shape.positions);
+        for (int64_t bj = first; bj < last; ++bj)
+          backward_of_key_head<T>(shape, backward, bj / shape.kv_heads, bj % shape.kv_heads, {p.data(), ds.data()});
+      });
+    }
   });
 }
 

@@ -28,7 +28,14 @@ void expects_rows_in(const at::Tensor& row_TK, int64_t rows) {
   for (int64_t r = 0; r < row_TK.numel(); ++r) expects(row[r] < rows, "decode: a route lies beyond the buffer");
 }
 
-// fill(to, from, route) for every filled row, zeros for the others.
+// What fills a row: a route, and space to widen a token and a row.
+template <class T>
+struct RowSpace {
+  int64_t route;
+  Wide<T>*a, *b;
+};
+
+// fill(to, from, RowSpace) for every filled row, zeros for the others.
 template <class T, class Fill>
 void encode_with(const at::Tensor& x_TD, const at::Tensor& row_TK, const at::Tensor& out_RD, Fill fill) {
   int64_t rows = out_RD.size(0), width = out_RD.size(1), top_k = row_TK.size(1);
@@ -37,11 +44,12 @@ void encode_with(const at::Tensor& x_TD, const at::Tensor& row_TK, const at::Ten
   const T* x = in<T>(x_TD);
   T* to = out<T>(out_RD);
   over_rows(rows, width, [&](int64_t begin, int64_t end) {
+    std::vector<Wide<T>> a = space<T>(width), b = space<T>(width);
     for (int64_t r = begin; r < end; ++r) {
       if (route[r] < 0)
         std::memset(to + r * width, 0, width * sizeof(T));
       else
-        fill(to + r * width, x + route[r] / top_k * width, route[r]);
+        fill(to + r * width, x + route[r] / top_k * width, RowSpace<T>{route[r], a.data(), b.data()});
     }
   });
 }
@@ -56,20 +64,22 @@ void decode_with(const at::Tensor& rows_RD, const at::Tensor& row_TK, const at::
   const int64_t* row = in<int64_t>(row_TK);
   T* y = out<T>(y_TD);
   over_rows(tokens, width * top_k, [&](int64_t begin, int64_t end) {
+    std::vector<Wide<T>> a = space<T>(width), b = space<T>(width);
     for (int64_t t = begin; t < end; ++t) {
-      T* __restrict to = y + t * width;
+      Wide<T>* __restrict to = room(y + t * width, b.data());
       bool first = true;
       for (int64_t route = t * top_k; route < (t + 1) * top_k; ++route) {
         if (row[route] < 0) continue;
-        const T* __restrict from = rows + row[route] * width;
-        T w = factor(route);
+        const Wide<T>* __restrict from = wide(rows + row[route] * width, width, a.data());
+        const Wide<T> w = factor(route);
         if (first)
           for (int64_t d = 0; d < width; ++d) to[d] = w * from[d];
         else
           for (int64_t d = 0; d < width; ++d) to[d] += w * from[d];
         first = false;
       }
-      if (first) std::memset(to, 0, width * sizeof(T));
+      if (first) std::memset(to, 0, width * sizeof(Wide<T>));
+      settle(to, y + t * width, width);
     }
   });
 }
@@ -201,32 +211,35 @@ void place_rows(const Placed& routes, const PaddedShape& shape, const at::Tensor
 void encode(const at::Tensor& x_TD, const at::Tensor& row_TK, const at::Tensor& out_RD) {
   const auto copy = [&]<class T>(T) {
     int64_t bytes = x_TD.size(1) * sizeof(T);
-    encode_with<T>(x_TD, row_TK, out_RD, [bytes](T* to, const T* from, int64_t) { std::memcpy(to, from, bytes); });
+    encode_with<T>(x_TD, row_TK, out_RD, [bytes](T* to, const T* from, RowSpace<T>) { std::memcpy(to, from, bytes); });
   };
-  x_TD.scalar_type() == at::kLong ? copy(int64_t{}) : by_dtype(x_TD, copy);
+  x_TD.scalar_type() == at::kLong ? copy(int64_t{}) : by_element(x_TD, copy);
 }
 
 void encode_weighted(const at::Tensor& x_TD, const at::Tensor& weight_TK, const at::Tensor& row_TK,
                      const at::Tensor& out_RD) {
   expects(weight_TK.sizes() == row_TK.sizes(), "encode_weighted: one weight per route");
-  by_dtype(x_TD, [&]<class T>(T) {
-    const T* weight = in<T>(weight_TK);
+  by_element(x_TD, [&]<class T>(T) {
+    const Wide<T>* weight = in<Wide<T>>(weight_TK);
     int64_t width = x_TD.size(1);
-    encode_with<T>(x_TD, row_TK, out_RD, [=](T* __restrict to, const T* __restrict from, int64_t route) {
-      for (int64_t d = 0; d < width; ++d) to[d] = weight[route] * from[d];
+    encode_with<T>(x_TD, row_TK, out_RD, [=](T* row, const T* token, RowSpace<T> s) {
+      const Wide<T>* __restrict from = wide(token, width, s.a);
+      Wide<T>* __restrict to = room(row, s.b);
+      for (int64_t d = 0; d < width; ++d) to[d] = weight[s.route] * from[d];
+      settle(to, row, width);
     });
   });
 }
 
 void decode(const at::Tensor& rows_RD, const at::Tensor& row_TK, const at::Tensor& y_TD) {
-  by_dtype(rows_RD, [&]<class T>(T) { decode_with<T>(rows_RD, row_TK, y_TD, [](int64_t) { return T{1}; }); });
+  by_element(rows_RD, [&]<class T>(T) { decode_with<T>(rows_RD, row_TK, y_TD, [](int64_t) { return Wide<T>{1}; }); });
 }
 
 void decode_weighted(const at::Tensor& rows_RD, const at::Tensor& weight_TK, const at::Tensor& row_TK,
                      const at::Tensor& y_TD) {
   expects(weight_TK.sizes() == row_TK.sizes(), "decode_weighted: one weight per route");
-  by_dtype(rows_RD, [&]<class T>(T) {
-    const T* weight = in<T>(weight_TK);
+  by_element(rows_RD, [&]<class T>(T) {
+    const Wide<T>* weight = in<Wide<T>>(weight_TK);
     decode_with<T>(rows_RD, row_TK, y_TD, [weight](int64_t route) { return weight[route]; });
   });
 }
@@ -236,13 +249,16 @@ void pair(const at::Tensor& x_TD, const at::Tensor& rows_RD, const at::Tensor& r
   expects(rows_RD.size(1) == width && row_TK.size(0) == tokens && dw_TK.sizes() == row_TK.sizes(),
           "pair: x, rows, row and dw do not fit");
   expects_rows_in(row_TK, rows_RD.size(0));
-  by_dtype(x_TD, [&]<class T>(T) {
+  by_element(x_TD, [&]<class T>(T) {
     const T *x = in<T>(x_TD), *rows = in<T>(rows_RD);
     const int64_t* row = in<int64_t>(row_TK);
-    T* dw = out<T>(dw_TK);
+    Wide<T>* dw = out<Wide<T>>(dw_TK);
     over_rows(tokens * top_k, 2 * width, [&](int64_t begin, int64_t end) {
+      std::vector<Wide<T>> a = space<T>(width), b = space<T>(width);
       for (int64_t route = begin; route < end; ++route)
-        dw[route] = row[route] < 0 ? T{0} : dot(x + route / top_k * width, rows + row[route] * width, width);
+        dw[route] = row[route] < 0 ? Wide<T>{0}
+                                   : dot(wide(x + route / top_k * width, width, a.data()),
+                                         wide(rows + row[route] * width, width, b.data()), width);
     });
   });
 }

@@ -1,6 +1,7 @@
 // Tokens to routed rows and back. `row_TK` says where each of a token's K routes lies in the local buffer of R rows,
 // -1 for a route that is not there. encode, decode and pair are the three partial derivatives of one form,
-// sum of weight[t,k] * <x[t], rows[row[t,k]]>, so each is the gradient of the others.
+// sum of weight[t,k] * <x[t], rows[row[t,k]]>, so each is the gradient of the others. Weights of values of 2 bytes are
+// float32.
 #pragma once
 #include <ATen/core/Tensor.h>
 

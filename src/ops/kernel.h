@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "ops/half.h"
 
 namespace plait::ops {
 
@@ -19,6 +20,14 @@ void by_dtype(const at::Tensor& x, Body body) {
   if (x.scalar_type() == at::kFloat) return body(float{});
   expects(x.scalar_type() == at::kDouble, "a kernel takes float32 or float64");
   body(double{});
+}
+
+// The same with the types of activations: bfloat16 and float16 too, which are computed with in float32 (half.h).
+template <class Body>
+void by_element(const at::Tensor& x, Body body) {
+  if (x.scalar_type() == at::kBFloat16) return body(c10::BFloat16{});
+  if (x.scalar_type() == at::kHalf) return body(c10::Half{});
+  by_dtype(x, body);
 }
 
 // Throws ContractError unless x is contiguous and holds elements of T.
@@ -48,6 +57,18 @@ template <class Body>
 void over_blocks(int64_t size, int64_t block, Body body) {
   at::parallel_for(0, (size + block - 1) / block, 1, [&](int64_t first, int64_t last) {
     for (int64_t b = first; b < last; ++b) body(b, b * block, std::min(size, (b + 1) * block));
+  });
+}
+
+// body(first, size, space) over single elements of E: all of a thread's at once, those of 2 bytes in stretches that
+// stay in the inner cache, with space to widen three of them.
+constexpr int64_t kStretchOfHalves = 1024;
+template <class E, class Body>
+void over_stretches(int64_t size, Body body) {
+  at::parallel_for(0, size, kGrain, [&](int64_t begin, int64_t end) {
+    std::vector<Wide<E>> wide = space<E>(3 * kStretchOfHalves);
+    const int64_t step = kIsHalf<E> ? kStretchOfHalves : end - begin;
+    for (int64_t at = begin; at < end; at += step) body(at, std::min(step, end - at), wide.data());
   });
 }
 

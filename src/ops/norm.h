@@ -1,5 +1,5 @@
 // Root-mean-square norm over the last dim: y = x * gain / sqrt(mean(x^2) + eps) (Zhang and Sennrich 2019).
-// Leading dims are folded into T.
+// Leading dims are folded into T. Activations of 2 bytes have a gain, and its gradient, of float32.
 #pragma once
 #include <ATen/core/Tensor.h>
 

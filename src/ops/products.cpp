@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ops/kernel.h"
+#include "ops/products_half.h"
 
 namespace plait::ops {
 namespace {
@@ -80,12 +81,26 @@ void expects_grouped(const Grouped& g, Layout layout) {
   expects(g.a.size(1) == k && g.out.size(1) == n, "grouped: a, b and out do not fit");
 }
 
+// One product an expert, of the narrow views that `of_expert` addresses.
+void half_grouped(const Grouped& g, Layout layout, Into into) {
+  const bool turned = layout == Layout::tn;
+  int64_t row = 0;
+  for (size_t e = 0; e < g.row_counts.size(); ++e) {
+    const int64_t count = g.row_counts[e], expert = static_cast<int64_t>(e);
+    const at::Tensor a = g.a.narrow(0, row, count), b = turned ? g.b.narrow(0, row, count) : g.b[expert],
+                     out = turned ? g.out[expert] : g.out.narrow(0, row, count);
+    half_matmul(a, b, layout, out, into);
+    row += count;
+  }
+}
+
 }  // namespace
 
 void matmul(const at::Tensor& a, const at::Tensor& b, Layout layout, const at::Tensor& out, Into into) {
   expects(a.dim() == 2 && b.dim() == 2 && out.dim() == 2, "matmul takes matrices");
   expects_types(a, b, out);
   expects_shapes(a, b, layout, out);
+  if (out.element_size() == 2) return half_matmul(a, b, layout, out, into);
   by_dtype(out, [&]<class T>(T) {
     Gemm<T> product = whole<T>(a, b, layout, out, 0);
     gemm_all<T>({&product, 1}, layout, into);
@@ -97,6 +112,10 @@ void bmm(const at::Tensor& a, const at::Tensor& b, Layout layout, const at::Tens
   expects(a.size(0) == out.size(0) && b.size(0) == out.size(0), "bmm: the batches differ");
   expects_types(a, b, out);
   expects_shapes(a, b, layout, out);
+  if (out.element_size() == 2) {
+    for (int64_t item = 0; item < out.size(0); ++item) half_matmul(a[item], b[item], layout, out[item], into);
+    return;
+  }
   by_dtype(out, [&]<class T>(T) {
     std::vector<Gemm<T>> products;
     for (int64_t item = 0; item < out.size(0); ++item) products.push_back(whole<T>(a, b, layout, out, item));
@@ -107,6 +126,7 @@ void bmm(const at::Tensor& a, const at::Tensor& b, Layout layout, const at::Tens
 void grouped(const Grouped& g, Layout layout, Into into) {
   expects_types(g.a, g.b, g.out);
   expects_grouped(g, layout);
+  if (g.out.element_size() == 2) return half_grouped(g, layout, into);
   by_dtype(g.out, [&]<class T>(T) {
     std::vector<Gemm<T>> products;
     int64_t row = 0;

@@ -11,7 +11,7 @@ struct RopeTable {
   at::Tensor cos_Sa, sin_Sa;  // a = A/2
 };
 
-// For positions 0..S-1, in the element type of the values it will turn.
+// For positions 0..S-1, in the element type of the values it will turn, float32 where these have 2 bytes.
 RopeTable rope_table(int64_t positions, int64_t head_size, double theta, at::ScalarType dtype);
 
 // y_BSHA may be x_BSHA itself. The gradient of `forward` is `inverse` (the turn is orthogonal).

@@ -39,9 +39,7 @@ bool only_renames(const Op& op) {
 double memory_bytes(const Mesh& mesh, const Types& types, const Step& step, Item item) {
   if (only_renames(step.op)) return 0;
   double bytes = 0;
-  const auto touch = [&](ValueId v) {
-    bytes += elements(mesh, types[v]) * (types[v].dtype == Dtype::real ? item.real : item.integer);
-  };
+  const auto touch = [&](ValueId v) { bytes += elements(mesh, types[v]) * item.of(types[v].dtype); };
   for (ValueId v : step.out) touch(v);
   if (as<Embed>(step.op)) return 2 * bytes;  // of the table only the rows of these ids
   for (ValueId v : step.in) touch(v);
@@ -79,10 +77,11 @@ StepCost message(const Machine& machine, const Mesh& mesh, const Legs& legs, con
 
 }  // namespace
 
-std::vector<StepCost> step_costs(const Schedule& schedule, const Types& types, const Machine& machine, Item item) {
+std::vector<StepCost> step_costs(const Schedule& schedule, const Types& types, const Machine& machine) {
+  const Item item{.real = schedule.precision == Precision::mixed ? 2 : 4};
   std::vector<StepCost> costs;
   for (const Step& step : schedule.steps) {
-    const WireCost wire = wire_cost(schedule, types, step, item.real);
+    const WireCost wire = wire_cost(schedule, types, step, item);
     if (wire.ranks > 1) {
       costs.push_back(message(machine, schedule.mesh, std::get<Move>(step.op).legs, wire));
       continue;

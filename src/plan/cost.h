@@ -18,14 +18,10 @@ struct StepCost {
   double seconds = 0;
 };
 
-struct Item {
-  int real = 4, integer = 8;  // bytes of an element
-};
-
 // Products and attention: the slower of flops and memory. Other ops: memory. What only renames (split, unflatten,
 // flatten, and the moves enter, slice and part) is free.
 // A message is priced level by level, one after the other: an all_to_all over several atoms sends to each level the
 // share of its ranks that lie there; in any other collective all bytes cross the slowest level.
-std::vector<StepCost> step_costs(const Schedule& schedule, const Types& types, const Machine& machine, Item item = {});
+std::vector<StepCost> step_costs(const Schedule& schedule, const Types& types, const Machine& machine);
 
 }  // namespace plait

@@ -61,12 +61,12 @@ class Tagging {
     return {MemoryClass::inputs, false};
   }
 
-  // A parameter, and the same numbers held otherwise: entered, gathered, seen with other dims.
+  // A parameter, and the same numbers held otherwise: cast, entered, gathered, seen with other dims.
   void find_parameters() {
     for (const Leaf& leaf : s_.leaves)
       if (leaf.kind == LeafKind::parameter) parameter_[leaf.value] = of_experts(s_.names[leaf.value]);
     for (const Step& step : s_.steps) {
-      if (as<Move>(step.op))
+      if (as<Move>(step.op) || as<Cast>(step.op))
         for (size_t i = 0; i < step.out.size(); ++i) parameter_[step.out[i]] = parameter_[step.in[i]];
       for (const Sharing& share : sharing(s_.mesh, types_, step))
         if (share.how == Sharing::How::view) parameter_[step.out[share.out]] = parameter_[step.in[share.in]];
@@ -120,12 +120,13 @@ class Tagging {
   std::vector<ValueId> root_;  // by value: another one in the same memory
 };
 
-// Bytes of an element, by value. Scalars that are fed and the global norm are of 8 bytes in every run.
+// Bytes of an element, by value. Scalars that are fed, but for the scale of the loss, and the global norm are of 8
+// bytes in every run.
 std::vector<int64_t> element_bytes(const Schedule& s, const Types& types, Item item) {
   std::vector<int64_t> bytes;
-  for (const Type& type : types) bytes.push_back(type.dtype == Dtype::integer ? item.integer : item.real);
+  for (const Type& type : types) bytes.push_back(item.of(type.dtype));
   for (const Leaf& leaf : s.leaves)
-    if (leaf.kind == LeafKind::scalar) bytes[leaf.value] = 8;
+    if (leaf.kind == LeafKind::scalar && !s.cotangent_of.count(leaf.value)) bytes[leaf.value] = 8;
   for (const Step& step : s.steps) {
     const bool wide = as<SumSquares>(step.op) || as<ClipFactor>(step.op);
     for (size_t i = 0; i < step.out.size(); ++i) {

@@ -8,6 +8,7 @@
 #include "plan/cost.h"
 #include "plan/rows.h"
 #include "schedule/schedule.h"
+#include "schedule/wire_bytes.h"
 
 namespace plait {
 

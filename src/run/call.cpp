@@ -6,6 +6,13 @@
 
 namespace plait {
 
+at::ScalarType full_precision(at::ScalarType real) { return c10::elementSize(real) == 2 ? at::kFloat : real; }
+
+at::ScalarType StepTypes::scalar(const Type& type) const {
+  if (type.dtype == Dtype::integer) return at::kLong;
+  return type.dtype == Dtype::full ? full_precision(dtype) : dtype;
+}
+
 Value Call::allocate(at::IntArrayRef shape, at::ScalarType dtype, MemoryTag tag) {
   int64_t bytes = static_cast<int64_t>(c10::elementSize(dtype));
   for (int64_t n : shape) bytes *= n;

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "ops/optimizer.h"
 #include "run/buffers.h"
 #include "schedule/storage.h"
 
@@ -15,13 +16,19 @@ struct Value {
   BlockPtr block;  // null: persistent (bound leaves)
 };
 
+// float32 for types of 2 bytes, else the type itself.
+at::ScalarType full_precision(at::ScalarType real);
+
 // Known when a schedule is prepared for a rank.
 struct StepTypes {
   const Mesh& mesh;
   int rank;
   std::vector<const Type*> in, out;
-  at::ScalarType dtype;
+  at::ScalarType dtype;  // of `real` values
+  int64_t tile = ops::kTile;
 
+  // What a value of this type is made of. Full precision: float32 where the run's type has 2 bytes, else that type.
+  at::ScalarType scalar(const Type& type) const;
   std::vector<int64_t> shape(const Type& type) const { return local_shape(mesh, type); }
   Range range(const Type& type, std::string_view dim) const { return local_range(mesh, *type.find(dim), rank); }
 };

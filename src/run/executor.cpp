@@ -24,16 +24,17 @@ Executor::Executor(Schedule schedule, RankContext context, Keep keep)
   plan_lifetimes(keep);
   prepare_memory();
   if (on_lanes) start_lanes(lane_rules(schedule_, lane_).waits);
+  const StepTypes all{schedule_.mesh, context_.rank, {}, {}, context_.dtype};
   for (const Leaf& leaf : schedule_.leaves) {
     const auto shape = local_shape(schedule_.mesh, leaf.type);
-    if (leaf.kind == LeafKind::seed) values_[leaf.value].tensor = at::ones(shape, context_.dtype);
-    if (leaf.kind == LeafKind::sum) values_[leaf.value].tensor = at::zeros(shape, context_.dtype);
+    if (leaf.kind == LeafKind::seed) values_[leaf.value].tensor = at::ones(shape, all.scalar(leaf.type));
+    if (leaf.kind == LeafKind::sum) values_[leaf.value].tensor = at::zeros(shape, all.scalar(leaf.type));
   }
 }
 
 void Executor::prepare_steps() {
   for (const Step& step : schedule_.steps) {
-    StepTypes types{schedule_.mesh, context_.rank, {}, {}, context_.dtype};
+    StepTypes types{schedule_.mesh, context_.rank, {}, {}, context_.dtype, context_.tile};
     for (ValueId v : step.in) types.in.push_back(&types_[v]);
     for (ValueId v : step.out) types.out.push_back(&types_[v]);
     const Move* move = as<Move>(step.op);

@@ -41,6 +41,14 @@ Kernel prepare(const Scale& op, const StepTypes&) {
   return [factor = op.factor](Call& call) { ops::scale(call.in(0), factor, call.make_over(0, 0)); };
 }
 
+Kernel prepare(const Cast&, const StepTypes& types) {
+  const at::ScalarType to = types.scalar(*types.out[0]);
+  return [to](Call& call) {
+    const at::Tensor &x = call.in(0), y = call.make(0, x.sizes(), to);
+    x.scalar_type() == to ? void(y.copy_(x)) : ops::cast(x, y);
+  };
+}
+
 Kernel prepare(const Split& op, const StepTypes& types) {
   int64_t dim = 0;
   while (types.in[0]->dims[dim].name != op.dim) ++dim;
@@ -152,9 +160,9 @@ Kernel prepare(const Rope& op, const StepTypes& types) {
 }
 
 Kernel prepare(const Attention&, const StepTypes& types) {
-  return [lse = types.shape(*types.out[1])](Call& call) {
+  return [lse = types.shape(*types.out[1]), full = types.scalar(*types.out[1])](Call& call) {
     const at::Tensor o = like(call, 0, 0);
-    ops::attention({call.in(0), call.in(1), call.in(2), o, call.make(1, lse, o.scalar_type())});
+    ops::attention({call.in(0), call.in(1), call.in(2), o, call.make(1, lse, full)});
   };
 }
 
@@ -235,29 +243,40 @@ Kernel prepare(const SumSquares&, const StepTypes&) {
 
 Kernel prepare(const ClipFactor& op, const StepTypes&) {
   return [clip = op.clip](Call& call) {
-    const double norm = std::sqrt(*call.in(0).const_data_ptr<double>());
+    const bool scaled = call.num_in() == 2;
+    const double scale = scaled ? call.in(1).item<double>() : 1;
+    const double norm = std::sqrt(*call.in(0).const_data_ptr<double>()) / scale;
+    const double factor = (clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0) / scale;
     *call.make(0, {}, at::kDouble).mutable_data_ptr<double>() = norm;
-    *call.make(1, {}, at::kDouble).mutable_data_ptr<double>() = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
+    *call.make(1, {}, at::kDouble).mutable_data_ptr<double>() = scaled && !std::isfinite(norm) ? NAN : factor;
   };
 }
 
-Kernel prepare(const AdamW& op, const StepTypes&) {
-  return [op](Call& call) {
+namespace {
+
+bool skips(const at::Tensor& factor) { return std::isnan(*factor.const_data_ptr<double>()); }
+
+}  // namespace
+
+Kernel prepare(const AdamW& op, const StepTypes& types) {
+  return [op, tile = types.tile](Call& call) {
     const double lr = *call.in(5).const_data_ptr<double>(), step = *call.in(6).const_data_ptr<double>();
     const ops::AdamW args{.lr = lr,
                           .beta1 = op.beta1,
                           .beta2 = op.beta2,
                           .eps = op.eps,
                           .weight_decay = op.weight_decay,
-                          .step = static_cast<int64_t>(step)};
-    ops::adamw(args, call.in(4), call.in(0), call.in(1), {call.in(2), call.in(3)});
+                          .step = static_cast<int64_t>(step),
+                          .tile = tile};
+    if (!skips(call.in(4))) ops::adamw(args, call.in(4), call.in(0), call.in(1), {call.in(2), call.in(3)});
     for (size_t i = 0; i < 3; ++i) call.alias(i, i ? i + 1 : 0, call.in(i ? i + 1 : 0));
   };
 }
 
-Kernel prepare(const Sgd& op, const StepTypes&) {
-  return [decay = op.weight_decay](Call& call) {
-    ops::sgd({.lr = *call.in(3).const_data_ptr<double>(), .weight_decay = decay}, call.in(2), call.in(0), call.in(1));
+Kernel prepare(const Sgd& op, const StepTypes& types) {
+  return [decay = op.weight_decay, tile = types.tile](Call& call) {
+    const ops::Sgd args{.lr = *call.in(3).const_data_ptr<double>(), .weight_decay = decay, .tile = tile};
+    if (!skips(call.in(2))) ops::sgd(args, call.in(2), call.in(0), call.in(1));
     call.alias(0, 0, call.in(0));
   };
 }

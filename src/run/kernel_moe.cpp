@@ -3,6 +3,7 @@
 #include <ATen/ops/where.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/errors.h"
 #include "ops/dispatch.h"
@@ -89,11 +90,12 @@ Kernel prepare(const HashRoute& op, const StepTypes& types) {
                                   .top_k = op.top_k,
                                   .capacity = op.capacity,
                                   .group = op.group};
-  return [=, experts = op.experts, dtype = types.dtype, shape = types.shape(*types.out[0])](Call& call) {
-    const at::Tensor weight = call.make(0, shape, dtype);
-    ops::route_by_hash({call.in(0), call.in(1), experts}, options,
-                       {weight, call.make(1, shape, at::kLong), call.make(2, shape, at::kLong)});
-  };
+  return
+      [=, experts = op.experts, dtype = types.scalar(*types.out[0]), shape = types.shape(*types.out[0])](Call& call) {
+        const at::Tensor weight = call.make(0, shape, dtype);
+        ops::route_by_hash({call.in(0), call.in(1), experts}, options,
+                           {weight, call.make(1, shape, at::kLong), call.make(2, shape, at::kLong)});
+      };
 }
 
 Kernel prepare(const Jitter& op, const StepTypes& types) {
@@ -146,7 +148,7 @@ Kernel prepare(const GateStatsGrad& op, const StepTypes& types) {
 
 Kernel prepare(const Load& op, const StepTypes& types) {
   const ops::TokenGroups groups = token_groups(types, *types.out[0], op.group);
-  return [op, groups, dtype = types.dtype, shape = types.shape(*types.out[0])](Call& call) {
+  return [op, groups, dtype = types.scalar(*types.out[0]), shape = types.shape(*types.out[0])](Call& call) {
     const auto counted = [&](const at::Tensor& x) { return op.choices ? x.narrow(1, 0, op.choices).contiguous() : x; };
     const at::Tensor idx = counted(call.in(0)), slot = counted(call.in(1));
     ops::expert_load(idx, call.make(0, shape, dtype), groups);
@@ -221,7 +223,8 @@ Kernel prepare(const VariationGrad& op, const StepTypes&) {
 Kernel prepare(const BalanceBias& op, const StepTypes&) {
   return [op](Call& call) {
     const at::Tensor bias = call.in(0);
-    ops::balance_bias(call.in(1), op.rate, bias);
+    const bool skipped = call.num_in() == 3 && std::isnan(*call.in(2).const_data_ptr<double>());
+    if (!skipped) ops::balance_bias(call.in(1), op.rate, bias);
     call.alias(0, 0, bias);
   };
 }
@@ -334,10 +337,9 @@ Kernel prepare(const Decode&, const StepTypes& types) {
 
 // Operands x, rows, places.
 Kernel prepare(const Pair&, const StepTypes& types) {
-  return [rows = row_dims(*types.in[1])](Call& call) {
+  return [rows = row_dims(*types.in[1]), weight = types.scalar(*types.out[0])](Call& call) {
     const at::Tensor& places = call.in(2);
-    ops::pair(flat(call.in(0), 1), flat(call.in(1), rows), places,
-              call.make(0, places.sizes(), call.in(0).scalar_type()));
+    ops::pair(flat(call.in(0), 1), flat(call.in(1), rows), places, call.make(0, places.sizes(), weight));
   };
 }
 

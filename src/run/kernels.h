@@ -6,6 +6,7 @@ namespace plait {
 Kernel prepare(const Einsum& op, const StepTypes& types);
 Kernel prepare(const Add& op, const StepTypes& types);
 Kernel prepare(const Scale& op, const StepTypes& types);
+Kernel prepare(const Cast& op, const StepTypes& types);
 Kernel prepare(const Split& op, const StepTypes& types);
 Kernel prepare(const Concat& op, const StepTypes& types);
 Kernel prepare(const Dup& op, const StepTypes& types);

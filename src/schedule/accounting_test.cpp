@@ -55,7 +55,7 @@ double rows_by_type(const Schedule& s, const Execution& run, const Step& step, s
 Record by_type(const Schedule& s, const Execution& run) {
   Record record;
   for (const Step& step : s.steps) {
-    const WireCost cost = wire_cost(s, run.types, step, kItem);
+    const WireCost cost = wire_cost(s, run.types, step, Item::all(kItem));
     if (cost.collective == Collective::none) continue;
     ++record[cost.collective].calls;
     if (!of_rows(run, step.in[0])) record[cost.collective].bytes += cost.bytes * s.mesh.ranks();

@@ -82,6 +82,10 @@ TEST(Backward, of_tokens_that_cross_once_to_a_node_is_refused_without_any_one_of
         expect_every_backward_move_missed({.family = family, .mesh = mesh, .layers = 2, .across = Across::node});
 }
 
+TEST(Backward, of_mixed_precision_is_refused_without_any_one_of_its_moves) {
+  in_every_family({.precision = Precision::mixed});
+}
+
 TEST(Backward, names_the_value_and_the_axis_whose_cotangent_is_wrong) {
   const TrainingList list = training_step({.mesh = {4, 2, 2, 2}});
   int leave = list.num_forward;

@@ -32,7 +32,7 @@ TEST(WireBytes, of_a_message_beyond_two_to_the_31_are_exact) {
   Schedule s;
   s.mesh = mesh;
   const Step step{Move{{{atom, {Hold::S, "E"}, {Hold::S, "C"}}}}, {0}, {1}};
-  EXPECT_EQ(wire_cost(s, {rows, back}, step, 4).bytes, 0x1p38 * 4 / 2 / 2);
+  EXPECT_EQ(wire_cost(s, {rows, back}, step, Item::all(4)).bytes, 0x1p38 * 4 / 2 / 2);
 }
 
 }  // namespace

@@ -45,7 +45,10 @@ Atoms operator+(const Atoms& a, const Atoms& b) {
   return all;
 }
 
-Builder::Builder(const Mesh& mesh) { schedule_.mesh = mesh; }
+Builder::Builder(const Mesh& mesh, Precision precision) {
+  schedule_.mesh = mesh;
+  schedule_.precision = precision;
+}
 
 Builder::Builder(Schedule schedule) : schedule_(std::move(schedule)), types_(check(schedule_)) {
   for (const std::string& name : schedule_.names) taken_[name] = 1;
@@ -77,6 +80,7 @@ ValueId Builder::leaf(LeafKind kind, const std::string& name, std::vector<Dim> d
   for (const Dim& dim : type.dims)
     for (const Mark& mark : dim.stack) type.holds[mark.atom] = Hold::S;
   type.grad = kind == LeafKind::parameter;
+  if (schedule_.precision == Precision::mixed) type.dtype = Dtype::full;
   return leaf(kind, name, std::move(type));
 }
 

@@ -25,7 +25,7 @@ struct DimOf {
 
 class Builder {
  public:
-  explicit Builder(const Mesh& mesh);
+  explicit Builder(const Mesh& mesh, Precision precision = Precision::one);
   explicit Builder(Schedule schedule);  // goes on with a schedule; throws TypeFault as check does
 
   const Mesh& mesh() const { return schedule_.mesh; }
@@ -38,7 +38,8 @@ class Builder {
 
   // REQUIRES a name that no value has.
   ValueId leaf(LeafKind kind, const std::string& name, Type type);
-  // A real leaf sharded by the stacks of its dims, I elsewhere; parameters have a gradient, other kinds none.
+  // A leaf sharded by the stacks of its dims, I elsewhere, `full` in mixed precision; parameters have a gradient, other
+  // kinds none.
   ValueId leaf(LeafKind kind, const std::string& name, std::vector<Dim> dims);
 
   // The first result, and all of them. Named after `name`, or else the op, with a number where that is taken.

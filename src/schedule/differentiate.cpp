@@ -104,6 +104,7 @@ class Backward {
     for (ValueId v : in()) cotangents_[v].push_back(dy_[0]);
   }
   void back(const Accumulate&) { back(Add{}); }
+  void back(const Cast&) { give(Cast{b_.type(in()[0]).dtype}, {dy_[0]}, in()); }
   void back(const Scale& op) { give(op, {dy_[0]}, in()); }
   void back(const Split& op) {
     for (size_t i = 0; i < dy_.size(); ++i) cotangent(i);

@@ -82,13 +82,14 @@ class Hoist {
   bool read_below(ValueId v) const {
     return std::all_of(source_.steps.begin(), source_.steps.end(), [&](const Step& step) {
       const bool reads = std::find(step.in.begin(), step.in.end(), v) != step.in.end();
-      return !reads || as<Decode>(step.op) || as<Einsum>(step.op) || as<Add>(step.op);
+      return !reads || as<Decode>(step.op) || as<Einsum>(step.op) || as<Cast>(step.op) || as<Add>(step.op);
     });
   }
 
   // Whether each token's results are made of that token alone. A gate is, while its groups are not cut.
   bool token_by_token(const Step& step) const {
     if (as<Count>(step.op)) return step.in.size() == 2;  // padded cells are agreed on
+    if (as<Cast>(step.op)) return true;
     if (const Encode* encode = as<Encode>(step.op)) return !encode->routing.capacity;
     if (const Decode* decode = as<Decode>(step.op)) return !decode->routing.capacity;
     if (const Route* route = as<Route>(step.op)) return !cuts_a_group(step, *route);

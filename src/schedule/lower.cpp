@@ -192,7 +192,7 @@ class Lowering {
       if (!next) return std::nullopt;
       Schedule one;
       one.mesh = s_.mesh;
-      way.bytes += wire_cost(one, {type, *next}, {Move{legs}, {0}, {1}}, 8).bytes;
+      way.bytes += wire_cost(one, {type, *next}, {Move{legs}, {0}, {1}}, Item::all(8)).bytes;
       way.moves.push_back(legs);
       type = *next;
     }

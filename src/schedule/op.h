@@ -54,6 +54,15 @@ struct Scale {
   bool operator==(const Scale&) const = default;
 };
 
+// x -> x in another element type: the same numbers up to rounding. Linear, so legal on a partial sum too; the transpose
+// casts back. In a list of one precision it changes nothing.
+struct Cast {
+  static constexpr const char* kName = "cast";
+  Dtype to = Dtype::full;
+  static void fields(auto& self, auto&& f) { f("to", self.to); }
+  bool operator==(const Cast&) const = default;
+};
+
 // x -> its `parts` chunks along dim.
 struct Split {
   static constexpr const char* kName = "split";
@@ -495,7 +504,9 @@ struct SumSquares {
   bool operator==(const SumSquares&) const = default;
 };
 
-// (sum of squares []) -> side (norm[], factor[]): norm = sqrt, factor = min(1, clip / (norm + 1e-6)), 1 when clip is 0.
+// (sum of squares [], [scale []]) -> side (norm[], factor[]): norm = sqrt, factor = min(1, clip / (norm + 1e-6)), 1
+// when clip is 0. With a scale, that of the loss, the gradients are so many times too large: norm and factor are
+// divided by it, and where the norm is not finite the factor is not a number, which tells the update to change nothing.
 struct ClipFactor {
   static constexpr const char* kName = "clip_factor";
   double clip = 0;
@@ -503,7 +514,8 @@ struct ClipFactor {
   bool operator==(const ClipFactor&) const = default;
 };
 
-// (param, grad, m, v, factor[], lr[], step[]) -> (param, m, v), each in place.
+// (param, grad, m, v, factor[], lr[], step[]) -> (param, m, v), each in place; as they are where factor is not a
+// number.
 struct AdamW {
   static constexpr const char* kName = "adamw";
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
@@ -513,7 +525,7 @@ struct AdamW {
   bool operator==(const AdamW&) const = default;
 };
 
-// (param, grad, factor[], lr[]) -> param, in place.
+// (param, grad, factor[], lr[]) -> param, in place; as it is where factor is not a number.
 struct Sgd {
   static constexpr const char* kName = "sgd";
   double weight_decay = 0;
@@ -521,7 +533,8 @@ struct Sgd {
   bool operator==(const Sgd&) const = default;
 };
 
-// (bias[E], chosen[E]) -> bias, in place: up by `rate` where the load is below the mean, down where it is above.
+// (bias[E], chosen[E] [, factor[] of the update]) -> bias, in place: up by `rate` where the load is below the mean,
+// down where it is above; as it is where factor is not a number.
 struct BalanceBias {
   static constexpr const char* kName = "balance_bias";
   double rate = 0;
@@ -529,12 +542,17 @@ struct BalanceBias {
   bool operator==(const BalanceBias&) const = default;
 };
 
-using Op = std::variant<Move, Einsum, Add, Scale, Split, Concat, Dup, Pick, Unflatten, Flatten, Pack, Unpack, Activate,
-                        ActivateGrad, RmsNorm, RmsNormGrad, Rope, Attention, AttentionGrad, Embed, EmbedGrad, RowMax,
-                        ExpSumTarget, ExpSumTargetGrad, Nll, NllGrad, Route, RouteGrad, GateStats, GateStatsGrad, Load,
-                        Balance, BalanceGrad, Count, Arrange, Encode, Decode, Pair, Accumulate, SumSquares, ClipFactor,
-                        AdamW, Sgd, HashRoute, Jitter, BalanceBias, Noise, NoiseGrad, NoisyStats, NoisyStatsGrad,
-                        Variation, VariationGrad, Nodes, CountWithin, Busiest>;
+using Op = std::variant<Move, Einsum, Add, Scale, Cast, Split, Concat, Dup, Pick, Unflatten, Flatten, Pack, Unpack,
+                        Activate, ActivateGrad, RmsNorm, RmsNormGrad, Rope, Attention, AttentionGrad, Embed, EmbedGrad,
+                        RowMax, ExpSumTarget, ExpSumTargetGrad, Nll, NllGrad, Route, RouteGrad, GateStats,
+                        GateStatsGrad, Load, Balance, BalanceGrad, Count, Arrange, Encode, Decode, Pair, Accumulate,
+                        SumSquares, ClipFactor, AdamW, Sgd, HashRoute, Jitter, BalanceBias, Noise, NoiseGrad,
+                        NoisyStats, NoisyStatsGrad, Variation, VariationGrad, Nodes, CountWithin, Busiest>;
+
+template <>
+struct EnumNames<Dtype> {
+  static constexpr std::array<std::string_view, 2> names = {"real", "full"};
+};
 
 template <class T>
 const T* as(const Op& op) {

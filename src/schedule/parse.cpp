@@ -139,8 +139,9 @@ class TypeReader {
  private:
   void kind(Type& t) {
     if (line_.accept("real")) return;
-    t.grad = false;
-    if (line_.accept("side")) return;
+    if (line_.accept("full")) t.dtype = Dtype::full;
+    t.grad = t.dtype == Dtype::full && !line_.accept("side");
+    if (t.dtype == Dtype::full || line_.accept("side")) return;
     t.dtype = Dtype::integer;
     if (line_.accept("int")) return;
     const bool table = line_.accept("table<");
@@ -274,6 +275,7 @@ class Parser {
 
   void read(Line& line) {
     if (line.accept("mesh ")) return mesh(line);
+    if (line.accept("precision mixed")) return void(s_.precision = Precision::mixed);
     if (line.accept("leaf ")) return leaf(line);
     if (line.accept("outputs")) {
       while (!line.done()) s_.outputs.push_back(get(line.value(), line));

@@ -82,6 +82,7 @@ std::string print(const Schedule& s) {
   const MeshSize& m = s.mesh.sizes();
   std::string text = fmt::format("mesh ranks={} tp={} esp={} ep={}", m.ranks, m.tp, m.esp, m.ep);
   text += m.node ? fmt::format(" node={}\n", m.node) : "\n";
+  if (s.precision == Precision::mixed) text += "precision mixed\n";
   for (const Leaf& leaf : s.leaves)
     text += fmt::format("leaf {} %{} : {}{}\n", name(leaf.kind), s.names[leaf.value], to_string(s.mesh, leaf.type),
                         cotangents(s, {leaf.value}));

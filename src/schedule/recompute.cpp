@@ -51,10 +51,11 @@ class Recomputing {
     return nullptr;
   }
 
-  // A parameter as a block loads it: gathered, and unpacked.
+  // A parameter as a block loads it: cast, gathered, and unpacked.
   bool loads(const Step& step) const {
-    if (as<Move>(step.op)) return in_.leaf(step.in.front());
-    return as<Unpack>(step.op) && made_[step.in[0]] >= 0 && loads(in_.steps[made_[step.in[0]]]);
+    if (!as<Move>(step.op) && !as<Cast>(step.op) && !as<Unpack>(step.op)) return false;
+    const ValueId from = step.in.front();
+    return made_[from] < 0 ? !as<Unpack>(step.op) : loads(in_.steps[made_[from]]);
   }
 
   bool kept(ValueId v) const {

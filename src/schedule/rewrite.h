@@ -29,6 +29,9 @@ Schedule one_atom_at_a_time(const Schedule& schedule);
 // hoist(s2) = s1 where no gate group is cut; else it joins tokens instead of rows.
 Schedule hoist(const Schedule& schedule, Axis axis);
 
+// cast(leave(x)) = leave(cast(x)), and so for scatter and sum: what is read in full precision is added up in it.
+Schedule sum_in_full(const Schedule& schedule);
+
 // From step `first` on, a move of several values becomes several moves of at most so many elements (or of one value),
 // in the order in which the list makes them: a bucket of gradients can travel before the last gradient is there.
 Schedule split_messages(const Schedule& schedule, int64_t elements, int first = 0);

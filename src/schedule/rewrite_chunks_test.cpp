@@ -52,7 +52,7 @@ std::map<std::string, int> messages(const Schedule& s, int first, int last) {
   for (int i = first; i < last; ++i) {
     const Step& step = s.steps[i];
     if (as<Move>(step.op) && types[step.in[0]].has("E") && types[step.in[0]].has("C") &&
-        wire_cost(s, types, step, 8).collective != Collective::none)
+        wire_cost(s, types, step, Item::all(8)).collective != Collective::none)
       ++n[s.title(step)];
   }
   return n;
@@ -92,7 +92,7 @@ TEST(JoinChunks, moves_no_more_bytes) {
   const auto bytes = [](const Schedule& s) {
     const Types types = check(s);
     double sum = 0;
-    for (const Step& step : s.steps) sum += wire_cost(s, types, step, 8).bytes;
+    for (const Step& step : s.steps) sum += wire_cost(s, types, step, Item::all(8)).bytes;
     return sum;
   };
   EXPECT_DOUBLE_EQ(bytes(in_messages(model, 1, 2).schedule), bytes(in_messages(model, 4, 4).schedule));

@@ -31,9 +31,10 @@ std::string free_name(const Schedule& schedule, const std::string& base) {
 namespace {
 
 // The type after these moves; none where one of them does not type.
-std::optional<Type> moved(const Mesh& mesh, Type type, const std::vector<Legs>& parts) {
+std::optional<Type> moved(const Schedule& list, Type type, const std::vector<Legs>& parts) {
   try {
-    for (const Legs& legs : parts) type = infer({mesh, Move{legs}, {{"part", &type}}, "rewrite"}).front();
+    for (const Legs& legs : parts)
+      type = infer({list.mesh, Move{legs}, {{"part", &type}}, "rewrite", list.precision}).front();
   } catch (const TypeFault&) {
     return std::nullopt;
   }
@@ -45,7 +46,7 @@ std::optional<Type> moved(const Mesh& mesh, Type type, const std::vector<Legs>& 
 std::optional<std::vector<Step>> instead_of(Schedule& out, const Types& types, const Step& move,
                                             const std::vector<Legs>& parts) {
   for (size_t i = 0; i < move.in.size(); ++i)
-    if (moved(out.mesh, types[move.in[i]], parts) != types[move.out[i]]) return std::nullopt;
+    if (moved(out, types[move.in[i]], parts) != types[move.out[i]]) return std::nullopt;
   std::vector<Step> steps;
   std::vector<ValueId> in = move.in;
   for (size_t p = 0; p < parts.size(); ++p) {
@@ -101,6 +102,64 @@ Schedule one_atom_at_a_time(const Schedule& schedule) {
     } while (std::next_permutation(legs.begin(), legs.end()));
     return ways;
   });
+}
+
+namespace {
+
+// What a cast may go before: a sum over ranks, and what packs for one.
+bool adds_up(const Op& op) {
+  if (as<Pack>(op)) return true;
+  const Move* move = as<Move>(op);
+  const Collective kind = move ? collective(move->legs) : Collective::none;
+  return kind == Collective::all_reduce || kind == Collective::reduce_scatter;
+}
+
+// By value: the cast to full that alone reads it, -1 where there is none.
+std::vector<int> lone_casts(const Schedule& s, const Types& types) {
+  const std::vector<int> read = readers(s);
+  std::vector<int> casts(s.names.size(), -1);
+  for (size_t i = 0; i < s.steps.size(); ++i) {
+    const ValueId x = s.steps[i].in[0];
+    if (as<Cast>(s.steps[i].op) && types[s.steps[i].out[0]].dtype == Dtype::full && read[x] == 1)
+      casts[x] = static_cast<int>(i);
+  }
+  return casts;
+}
+
+}  // namespace
+
+namespace {
+
+Schedule casts_before_sums(const Schedule& schedule) {
+  const std::vector<int> casts = lone_casts(schedule, check(schedule));
+  const std::vector<int> made = makers(schedule);
+  const auto waits = [&](ValueId v) { return casts[v] >= 0; };
+  const auto moves_up = [&](int step) {
+    const Step& s = schedule.steps[step];
+    return adds_up(s.op) && s.in.size() == s.out.size() && std::all_of(s.out.begin(), s.out.end(), waits);
+  };
+  Schedule out = replace_steps(schedule, [&](Schedule& list, int index) -> std::vector<Step> {
+    const Step& step = schedule.steps[index];
+    if (as<Cast>(step.op) && waits(step.in[0]) && made[step.in[0]] >= 0 && moves_up(made[step.in[0]])) return {};
+    if (!moves_up(index)) return {step};
+    std::vector<Step> steps;
+    Step move = step;
+    for (size_t i = 0; i < step.in.size(); ++i) {
+      move.in[i] = list.add_value(free_name(list, list.names[step.in[i]] + ".full"));
+      move.out[i] = schedule.steps[casts[step.out[i]]].out[0];
+      steps.push_back({Cast{Dtype::full}, {step.in[i]}, {move.in[i]}});
+    }
+    steps.push_back(move);
+    return steps;
+  });
+  check(out);
+  return out;
+}
+
+}  // namespace
+
+Schedule sum_in_full(const Schedule& schedule) {
+  return casts_before_sums(casts_before_sums(schedule));  // once for the sum, once for the pack before it
 }
 
 Schedule split_messages(const Schedule& schedule, int64_t elements, int first) {

@@ -49,7 +49,7 @@ TEST(UnfuseMoves, exchanges_rows_instead_of_a_copy_for_each_shard_of_their_exper
     const Types types = check(s);
     double bytes = 0;
     for (const Step& step : s.steps) {
-      const WireCost cost = wire_cost(s, types, step, 8);
+      const WireCost cost = wire_cost(s, types, step, Item::all(8));
       if (cost.collective == Collective::all_to_all) bytes += cost.bytes;
     }
     return bytes;

@@ -98,6 +98,9 @@ class Checker {
 
   void cotangent(ValueId v, ValueId of, const std::string& at) {
     const Type want = dual(types_[of]);
+    if (types_[v].dtype != want.dtype)
+      throw TypeFault(fmt::format("{}: %{}: the cotangent of %{} has another element type: cast it", at, s_.names[v],
+                                  s_.names[of]));
     if (types_[v].dims == want.dims && types_[v].holds == want.holds) return;
     for (Atom a = 0; a < s_.mesh.num_atoms(); ++a) {
       const Place have = types_[v].place(a), must = want.place(a);
@@ -171,7 +174,7 @@ class Checker {
 std::vector<Type> infer_step(const Schedule& schedule, const Types& types, int index, const Step& step) {
   std::vector<Operand> in;
   for (ValueId v : step.in) in.push_back({schedule.names[v], &types[v]});
-  return infer({schedule.mesh, step.op, std::move(in), where(schedule, index, step)});
+  return infer({schedule.mesh, step.op, std::move(in), where(schedule, index, step), schedule.precision});
 }
 
 Types check(const Schedule& schedule) { return Checker(schedule).run(); }

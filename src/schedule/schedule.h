@@ -38,6 +38,7 @@ struct Repeat {
 
 struct Schedule {
   Mesh mesh;
+  Precision precision = Precision::one;
   std::vector<std::string> names;  // by ValueId
   std::vector<Leaf> leaves;
   std::vector<Step> steps;

@@ -100,6 +100,7 @@ std::string to_string(const Mesh& mesh, const Type& type) {
   std::string text = type.role == Role::table       ? fmt::format("table<{}> ", type.routing)
                      : type.role == Role::places    ? fmt::format("places<{},{}> ", type.routing, type.chunk)
                      : type.dtype == Dtype::integer ? "int "
+                     : type.dtype == Dtype::full    ? (type.grad ? "full " : "full side ")
                      : type.grad                    ? "real "
                                                     : "side ";
   text += to_string(mesh, type.dims);

@@ -53,7 +53,12 @@ struct Place {
 
 std::string to_string(const Place& place);  // "I", "S(T)"
 
-enum class Dtype { real, integer };
+// How many real element types a list has. one: all values are `real`. mixed: activations, products and messages are
+// `real`, of 2 bytes; parameters, statistics, gates, losses and the update are `full`, of 4.
+enum class Precision { one, mixed };
+
+// real: the element type of the run. full: float32 where that has 2 bytes (mixed precision); else the same as real.
+enum class Dtype { real, full, integer };
 
 // What an integer value is about: nothing special, the table of a routing, or the places of its routes in this rank's
 // buffer.

@@ -26,6 +26,7 @@ struct StepTyping {
   const Op& op;
   std::vector<Operand> in;
   std::string where;  // "step 12 gather -> %x"
+  Precision precision = Precision::one;
 
   const Type& type(size_t operand) const { return *in[operand].type; }
   [[noreturn]] void fault(const std::string& value, const std::string& why) const;

@@ -106,6 +106,12 @@ std::vector<Type> infer_op(const StepTyping& step, const Accumulate&) {
 
 std::vector<Type> infer_op(const StepTyping& step, const Scale&) { return {step.type(0)}; }
 
+std::vector<Type> infer_op(const StepTyping& step, const Cast& op) {
+  expect_operands(step, 1, 1);
+  if (step.type(0).dtype == Dtype::integer || op.to == Dtype::integer) step.fault(0, "only real numbers are cast");
+  return {step.type(0)};
+}
+
 std::vector<Type> infer_op(const StepTyping& step, const Split& op) {
   std::vector<Type> out;
   const Dim* dim = step.type(0).find(op.dim);

@@ -8,6 +8,7 @@ std::vector<Type> infer_op(const StepTyping& step, const Move& op);
 std::vector<Type> infer_op(const StepTyping& step, const Einsum& op);
 std::vector<Type> infer_op(const StepTyping& step, const Add& op);
 std::vector<Type> infer_op(const StepTyping& step, const Scale& op);
+std::vector<Type> infer_op(const StepTyping& step, const Cast& op);
 std::vector<Type> infer_op(const StepTyping& step, const Split& op);
 std::vector<Type> infer_op(const StepTyping& step, const Concat& op);
 std::vector<Type> infer_op(const StepTyping& step, const Dup& op);
@@ -64,5 +65,8 @@ std::vector<Type> infer_op(const StepTyping& step, const CountWithin& op);
 Type like(const Type& t, std::vector<Dim> dims, std::vector<Hold> holds);
 Type integer(Type t, Role role = Role::plain, const std::string& routing = {});
 void expect_same_type(const StepTyping& step, size_t a, size_t b);
+
+// In mixed precision: checks the element types of the operands and sets those of the results.
+void set_elements(const StepTyping& step, std::vector<Type>& results);
 
 }  // namespace plait

@@ -44,8 +44,8 @@ std::vector<Type> infer_op(const StepTyping& step, const SumSquares&) {
 }
 
 std::vector<Type> infer_op(const StepTyping& step, const ClipFactor&) {
-  expect_operands(step, 1, 1);
-  expect_scalar(step, 0);
+  expect_operands(step, 1, 2);
+  for (size_t i = 0; i < step.in.size(); ++i) expect_scalar(step, i);
   return {step.type(0), step.type(0)};
 }
 
@@ -64,7 +64,8 @@ std::vector<Type> infer_op(const StepTyping& step, const Sgd&) {
 }
 
 std::vector<Type> infer_op(const StepTyping& step, const BalanceBias&) {
-  expect_operands(step, 2, 2);
+  expect_operands(step, 2, 3);
+  if (step.in.size() == 3) expect_scalar(step, 2);
   for (size_t i : {0, 1})
     for (Atom atom = 0; atom < step.mesh.num_atoms(); ++atom)
       if (step.type(i).place(atom).hold != Hold::I) step.fault(i, atom, "must be the same on every rank");
@@ -74,7 +75,9 @@ std::vector<Type> infer_op(const StepTyping& step, const BalanceBias&) {
 
 std::vector<Type> infer(const StepTyping& step) {
   if (step.in.empty()) throw TypeFault(fmt::format("{}: has no operands", step.where));
-  return std::visit([&](const auto& op) { return infer_op(step, op); }, step.op);
+  std::vector<Type> out = std::visit([&](const auto& op) { return infer_op(step, op); }, step.op);
+  if (step.precision == Precision::mixed) set_elements(step, out);
+  return out;
 }
 
 }  // namespace plait

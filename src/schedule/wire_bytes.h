@@ -4,6 +4,13 @@
 
 namespace plait {
 
+// Bytes of an element.
+struct Item {
+  int real = 4, integer = 8, full = 4;
+  static constexpr Item all(int bytes) { return {bytes, bytes, bytes}; }
+  int of(Dtype dtype) const { return dtype == Dtype::real ? real : dtype == Dtype::full ? full : integer; }
+};
+
 struct WireCost {
   Collective collective = Collective::none;
   int ranks = 1;     // size of the group
@@ -11,8 +18,7 @@ struct WireCost {
                      // m = the larger local side. A jagged dim counts its expected size.
 };
 
-// `item` = bytes of an element.
-WireCost wire_cost(const Schedule& schedule, const Types& types, const Step& step, int item);
+WireCost wire_cost(const Schedule& schedule, const Types& types, const Step& step, Item item);
 
 // The same for the rows a jagged move sends, from a table of rows per cell (recorded or a load profile), row-major over
 // all of `prefix`: rows[r][q] = rows that rank r sends to rank q; an all_reduce counts as reduce_scatter + all_gather.

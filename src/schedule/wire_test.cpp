@@ -69,8 +69,9 @@ TEST(Wire, of_padded_buffers_costs_the_closed_forms) {
     toy.capacity = gate_group(toy);
     const Model model = build(toy);
     const double x = static_cast<double>(toy.tokens * toy.width) * kItem, m = static_cast<double>(toy.experts) * x;
-    const Bytes got = layer_bytes(
-        model, [&](const Types& types, const Step& step) { return wire_cost(model.schedule, types, step, kItem); });
+    const Bytes got = layer_bytes(model, [&](const Types& types, const Step& step) {
+      return wire_cost(model.schedule, types, step, Item::all(kItem));
+    });
     expect_bytes(toy, got, closed_form(toy.family, toy.mesh, m, x));
   });
 }
@@ -87,7 +88,7 @@ int64_t num_cells(const std::vector<Dim>& prefix) {
 
 // Rows of a balanced load, counted rank by rank; the ranks send alike.
 WireCost balanced_cost(const Model& model, const Types& types, const Step& step, double rows) {
-  WireCost cost = wire_cost(model.schedule, types, step, kItem);
+  WireCost cost = wire_cost(model.schedule, types, step, Item::all(kItem));
   if (cost.collective == Collective::none || types[step.in[0]].jagged_index() < 0) return cost;
   const RaggedMove move = ragged(types, step);
   const auto cells = static_cast<double>(num_cells(move.from));
@@ -124,7 +125,7 @@ TEST(Wire, costs_nothing_in_a_group_of_one) {
   const Model model = build({.mesh = {}});
   const Types types = check(model.schedule);
   for (const Step& step : model.schedule.steps)
-    EXPECT_EQ(wire_cost(model.schedule, types, step, kItem).collective, Collective::none);
+    EXPECT_EQ(wire_cost(model.schedule, types, step, Item::all(kItem)).collective, Collective::none);
 }
 
 TEST(Wire, of_several_values_in_one_message_is_their_sum) {
@@ -133,7 +134,7 @@ TEST(Wire, of_several_values_in_one_message_is_their_sum) {
   const ValueId x = b.leaf(LeafKind::parameter, "x", {{"T", 8, stack_of(tp)}}),
                 y = b.leaf(LeafKind::parameter, "y", {{"T", 8, stack_of(tp)}, {"D", 3}});
   b.move_all({x, y}, gather_legs(tp, "T"));
-  const WireCost cost = wire_cost(b.schedule(), check(b.schedule()), b.schedule().steps[0], 4);
+  const WireCost cost = wire_cost(b.schedule(), check(b.schedule()), b.schedule().steps[0], Item::all(4));
   EXPECT_EQ(cost.collective, Collective::all_gather);
   EXPECT_EQ(cost.ranks, 4);
   EXPECT_DOUBLE_EQ(cost.bytes, (8 + 24) * 4 * 3.0 / 4);

@@ -118,7 +118,8 @@ double causal_flops(const Squares& s, int passes) {
 
 }  // namespace
 
-StepProducts::StepProducts(const Executor& executor, RankContext context) : dtype_(context.dtype) {
+// A run of 2 bytes is compared with the products of float32.
+StepProducts::StepProducts(const Executor& executor, RankContext context) : dtype_(full_precision(context.dtype)) {
   const Schedule& s = executor.schedule();
   for (size_t i = 0; i < s.steps.size(); ++i) {
     const Step& step = s.steps[i];

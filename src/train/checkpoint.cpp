@@ -93,13 +93,19 @@ std::string describe(const TensorInfo& info) {
   return fmt::format("{} [{}]", at::toString(info.dtype), fmt::join(info.shape, ", "));
 }
 
+// Real numbers are converted: a run of any precision goes on from one of any other.
+bool loads(const TensorInfo& held, const TensorInfo& info) {
+  const bool real = at::isFloatingType(held.dtype) && at::isFloatingType(info.dtype);
+  return held.shape == info.shape && (real || held.dtype == info.dtype);
+}
+
 void require(const std::string& where, const std::vector<TensorInfo>& held, std::span<const TensorInfo> expected) {
   std::map<std::string, const TensorInfo*> unused;
   for (const auto& info : held) unused[info.name] = &info;
   for (const auto& info : expected) {
     const auto found = unused.find(info.name);
     if (found == unused.end()) input_error("{}: holds no tensor '{}', which the model needs", where, info.name);
-    if (*found->second != info) {
+    if (!loads(*found->second, info)) {
       input_error("{}: tensor '{}' is {}; the model needs {}", where, info.name, describe(*found->second),
                   describe(info));
     }

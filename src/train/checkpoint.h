@@ -50,7 +50,8 @@ class Checkpoint {
   const std::vector<TensorInfo>& model() const { return model_.tensors(); }
   const std::vector<TensorInfo>& optimizer() const { return optimizer_.tensors(); }
 
-  // InputError unless the file holds exactly these tensors; names the first that is missing, unknown or different.
+  // InputError unless the file holds exactly these tensors, real ones of any size of number; names the first that is
+  // missing, unknown or different.
   void require_model(std::span<const TensorInfo> expected) const;
   void require_optimizer(std::span<const TensorInfo> expected) const;
 

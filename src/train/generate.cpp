@@ -24,7 +24,7 @@ class Speaker {
   explicit Speaker(const Checkpoint& checkpoint)
       : config_(resolve(parse_config(checkpoint.config(), "the checkpoint's config"))), sizes_(sizes()) {
     const Schedule s = build_logits(with_batch(sizes_, 1, 1)).schedule;
-    const StepTypes where{s.mesh, 0, {}, {}, dtype_of(config_)};
+    const StepTypes where{s.mesh, 0, {}, {}, full_precision(dtype_of(config_))};
     for (const Leaf& leaf : s.leaves)
       if (leaf.kind == LeafKind::parameter || leaf.kind == LeafKind::state)
         parameters_[s.names[leaf.value]] = part_of(checkpoint.read(s.names[leaf.value]), leaf.type, where);

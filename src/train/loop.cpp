@@ -46,6 +46,7 @@ class Journal {
     if (!r.result.layers.empty()) {
       line.add("busiest", r.result.busiest).add("dropped", r.result.dropped).add("layers", lines(r.result.layers));
     }
+    if (r.result.loss_scale > 0) line.add("loss_scale", r.result.loss_scale).add("skipped", r.result.skipped ? 1 : 0);
     if (r.val_loss) line.add("val_loss", *r.val_loss);
     metrics_.add(line);
   }
@@ -167,7 +168,7 @@ class Walk {
   // Loss and norm are the same on all ranks, so all end here together, and nothing is saved after it.
   static void expects_finite(const StepResult& r) {
     const std::pair<const char*, double> values[] = {
-        {"loss", r.nll}, {"auxiliary loss", r.aux}, {"gradient norm", r.grad_norm}};
+        {"loss", r.nll}, {"auxiliary loss", r.aux}, {"gradient norm", r.skipped ? 0 : r.grad_norm}};
     for (const auto& [what, value] : values)
       if (!std::isfinite(value))
         throw StepFault(fmt::format(
@@ -231,7 +232,13 @@ void make_folder(const std::string& path) {
 
 }  // namespace
 
-at::ScalarType dtype_of(const Config& config) { return config.train.dtype == "float64" ? at::kDouble : at::kFloat; }
+at::ScalarType dtype_of(const Config& config) {
+  const std::string& name = config.train.dtype;
+  return name == "float64"    ? at::kDouble
+         : name == "bfloat16" ? at::kBFloat16
+         : name == "float16"  ? at::kHalf
+                              : at::kFloat;
+}
 
 data::CorpusSource corpus_source(const Config& config) {
   return {.paths = config.data.path,

@@ -52,7 +52,11 @@ std::string what_lowers(const Config& c, MemoryTag tag) {
 
 }  // namespace
 
-Item item_of(at::ScalarType dtype) { return {.real = static_cast<int>(c10::elementSize(dtype)), .integer = 8}; }
+Item item_of(at::ScalarType dtype) {
+  return {.real = static_cast<int>(c10::elementSize(dtype)),
+          .integer = 8,
+          .full = static_cast<int>(c10::elementSize(full_precision(dtype)))};
+}
 
 MemoryPlan predict_memory(const Config& config) {
   const Schedule schedule = build_step(run_shape(config)).schedule;

@@ -16,6 +16,16 @@
 
 namespace plait {
 
+namespace {
+
+// Bytes of an element of a sum of gradients.
+int64_t sum_bytes(const Config& c) {
+  if (c.train.dtype == "float64") return 8;
+  return c.memory.grad_dtype == "param" && c.train.dtype != "float32" ? 2 : 4;
+}
+
+}  // namespace
+
 RunShape run_shape(const Config& c) {
   const int node = static_cast<int>(c.mesh.node);
   RunShape shape{.mesh = Mesh({.ranks = static_cast<int>(num_ranks(c)),
@@ -26,9 +36,10 @@ RunShape run_shape(const Config& c) {
                  .sizes = model_sizes(c),
                  .optimizer = optimizer(c),
                  .num_micro = static_cast<int>(micro_batches(c))};
+  shape.tile = c.memory.tile;
   if (c.schedule.lanes) shape.ranks_per_node = node;
   if (c.schedule.order == "overlap") shape.pace = default_machine(node);
-  const int64_t item = c.train.dtype == "float64" ? 8 : 4;
+  const int64_t item = sum_bytes(c);
   if (c.schedule.bucket > 0) shape.bucket = std::max<int64_t>(1, std::llround(c.schedule.bucket * (1 << 20)) / item);
   return shape;
 }
@@ -63,6 +74,7 @@ namespace {
 
 RankContext with_lanes(RankContext context, const RunShape& shape) {
   context.ranks_per_node = shape.ranks_per_node;
+  context.tile = shape.tile;
   return context;
 }
 
@@ -77,7 +89,11 @@ Trainer::Trainer(const Config& config, const RunShape& shape, const data::Corpus
       step_(build_step(shape)),
       executor_(step_.schedule, context_, std::move(keep)),
       stored_(stored(step_)),
-      joiner_(step_, context) {
+      scale_(LossScaleRule{.initial_power = static_cast<int>(config.train.initial_scale_power),
+                           .window = config.train.loss_scale_window,
+                           .hysteresis = config.train.hysteresis,
+                           .lowest = config.train.min_loss_scale}),
+      joiner_(step_, full_context()) {
   start_parameters();
 }
 
@@ -87,7 +103,7 @@ void Trainer::start_parameters() {
     executor_.bind(p.name, initial_part(p, stored_.at(p.name), static_cast<uint64_t>(config_.train.seed), where()));
   for (const Leaf& leaf : s.leaves)
     if (leaf.kind == LeafKind::state)
-      executor_.bind(s.names[leaf.value], at::zeros(local_shape(s.mesh, leaf.type), context_.dtype));
+      executor_.bind(s.names[leaf.value], at::zeros(local_shape(s.mesh, leaf.type), where().dtype));
 }
 
 namespace {
@@ -111,13 +127,20 @@ StepResult Trainer::step(int64_t step, double lr) {
   int loaded = -1;
   executor_.run([&](const std::string& leaf, int micro) {
     if (leaf == "lr") return at::full({}, lr, at::kDouble);
-    if (leaf == "step") return at::full({}, static_cast<double>(step + 1), at::kDouble);
+    if (leaf == "step") return at::full({}, static_cast<double>(step + 1 - scale_.skipped()), at::kDouble);
+    if (leaf == "loss_scale") return at::full({}, scale_.value(), where().dtype);
     tokens.step_key = step_key(plan.seed, step * shape_.num_micro + micro);
     if (micro != loaded)
       batch = data::make_batch(corpus_, plan, {.step = step, .micro = loaded = micro, .dp_rank = dp_rank});
-    return data_leaf(leaf, batch, tokens, context_.dtype);
+    return data_leaf(leaf, batch, tokens, where().dtype);
   });
-  return result();
+  StepResult r = result();
+  if (shape_.optimizer.scaling == Optimizer::Scaling::dynamic) {
+    r.loss_scale = scale_.value();
+    r.skipped = !std::isfinite(r.grad_norm);
+    scale_.update(r.skipped ? LossScale::Step::skipped : LossScale::Step::made);
+  }
+  return r;
 }
 
 StepResult Trainer::result() const {
@@ -162,7 +185,7 @@ double Trainer::evaluate() {
   for (int64_t i = 0; i < data::num_eval_batches(corpus_, plan); ++i) {
     const data::Batch batch = data::eval_batch(corpus_, plan, i, dp_rank);
     const BatchShape tokens{batch.num_targets, batch.num_targets};
-    evaluation_->run([&](const std::string& leaf, int) { return data_leaf(leaf, batch, tokens, context_.dtype); });
+    evaluation_->run([&](const std::string& leaf, int) { return data_leaf(leaf, batch, tokens, where().dtype); });
     sum += evaluation_->scalar(evaluation_nll_) * static_cast<double>(batch.num_targets);
     targets += static_cast<double>(batch.num_targets);
   }
@@ -171,11 +194,12 @@ double Trainer::evaluate() {
 
 CheckpointContent Trainer::checkpoint(RunState state) {
   CheckpointContent content{.state = std::move(state)};
+  if (shape_.optimizer.scaling == Optimizer::Scaling::dynamic) scale_.save(content.state.more);
   const Schedule& s = step_.schedule;
   for (const Leaf& leaf : s.leaves) {
     if (leaf.kind != LeafKind::parameter && leaf.kind != LeafKind::state) continue;
     const std::string& name = s.names[leaf.value];
-    TensorInfo info{name, whole_shape(stored_.at(name)), context_.dtype};
+    TensorInfo info{name, whole_shape(stored_.at(name)), where().dtype};
     (leaf.kind == LeafKind::parameter ? content.model : content.optimizer).push_back(std::move(info));
   }
   content.get = [this](const std::string& name) { return whole(name); };
@@ -186,6 +210,7 @@ void Trainer::load(const Checkpoint& checkpoint) {
   const CheckpointContent mine = this->checkpoint({});
   checkpoint.require_model(mine.model);
   checkpoint.require_optimizer(mine.optimizer);
+  if (shape_.optimizer.scaling == Optimizer::Scaling::dynamic) scale_.load(checkpoint.json());
   const Schedule& s = step_.schedule;
   for (const Leaf& leaf : s.leaves)
     if (leaf.kind == LeafKind::parameter || leaf.kind == LeafKind::state)

@@ -9,6 +9,7 @@
 #include "plan/machine.h"
 #include "train/checkpoint.h"
 #include "train/layer_load.h"
+#include "train/loss_scale.h"
 #include "train/parameters.h"
 
 namespace plait {
@@ -16,6 +17,8 @@ namespace plait {
 struct StepResult {
   double nll = 0, aux = 0;        // mean over the targets of the batch, nats; the auxiliary losses
   double grad_norm = 0;           // before clipping
+  double loss_scale = 0;          // of this step; 0: the loss is not scaled
+  bool skipped = false;           // a gradient was not finite: parameters and moments are as they were
   std::vector<LayerLoad> layers;  // those that have experts
   double dropped = 0;             // share of all routes, 0 to 1
   double busiest = 0;             // the greatest of the layers; 0: dense
@@ -31,6 +34,7 @@ struct RunShape {
   int64_t bucket = 0;           // elements of gradients in a message; 0: all
   int ranks_per_node = 0;       // of the lanes of messages; 0: in the rank's own thread
   std::optional<Machine> pace;  // the list in the order that overlaps best there; none: as written
+  int64_t tile = ops::kTile;
 };
 RunShape run_shape(const Config& config);
 // The same numbers on one rank: same micro-batches, gate groups and capacity.
@@ -65,7 +69,13 @@ class Trainer {
   uint64_t fingerprint(const std::string& leaf) const;
 
  private:
-  StepTypes where() const { return {shape_.mesh, context_.rank, {}, {}, context_.dtype}; }
+  // Of parameters and moments, which are kept in full precision.
+  StepTypes where() const { return {shape_.mesh, context_.rank, {}, {}, full_precision(context_.dtype)}; }
+  RankContext full_context() const {
+    RankContext context = context_;
+    context.dtype = full_precision(context.dtype);
+    return context;
+  }
   void start_parameters();
   StepResult result() const;
 
@@ -75,6 +85,7 @@ class Trainer {
   RankContext context_;
   TrainingStep step_;
   Executor executor_;
+  LossScale scale_;
   std::unique_ptr<Executor> evaluation_;
   ValueId evaluation_nll_ = -1;
   const std::map<std::string, Stored> stored_;

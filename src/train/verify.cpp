@@ -145,6 +145,13 @@ Config in_float64(Config config) {
   return config;
 }
 
+// The list of the given precision: a mixed one is checked with its casts, in float64 like any other.
+RunShape shape_in_float64(const Config& given) {
+  RunShape shape = run_shape(in_float64(given));
+  shape.sizes.precision = model_sizes(given).precision;
+  return shape;
+}
+
 }  // namespace
 
 double VerifyReport::largest() const {
@@ -157,7 +164,7 @@ VerifyReport verify(const Config& given, const data::Corpus& corpus) {
   const Config config = in_float64(given);
   VerifyReport report;
   for (Optimizer::Kind kind : {Optimizer::Kind::sgd, Optimizer::Kind::adamw}) {
-    RunShape shape = run_shape(config);
+    RunShape shape = shape_in_float64(given);
     shape.optimizer.kind = kind;
     const Outcome mine = outcome(config, shape, corpus), reference = outcome(config, one_rank(shape), corpus);
     report.replicas.insert(report.replicas.end(), mine.replicas.begin(), mine.replicas.end());
@@ -266,7 +273,7 @@ class Search {
 
 std::string locate(const Config& given, const data::Corpus& corpus) {
   const Config config = in_float64(given);
-  const RunShape shape = run_shape(config);
+  const RunShape shape = shape_in_float64(given);
   return Search(everything(config, shape, corpus), everything(config, one_rank(shape), corpus)).first();
 }
 

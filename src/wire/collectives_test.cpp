@@ -97,6 +97,19 @@ TEST(AllReduce, sums_in_the_order_of_the_members_to_the_bit_on_all_ranks) {
   }
 }
 
+TEST(AllReduce, of_two_bytes_adds_in_float32_and_rounds_once) {
+  const std::vector<uint64_t> keys = {3, 1, 4, 1, 5, 9, 2, 6};
+  for (at::ScalarType half : {at::kBFloat16, at::kHalf})
+    for (int64_t size : {7, 5001})
+      on_ranks(8, [&](Group& group) {
+        const auto part = [&](int r) { return filled(size, at::kFloat, keys[r]).to(half); };
+        const at::Tensor mine = part(group.rank()), want = part(0).to(at::kFloat);
+        for (int r = 1; r < 8; ++r) add<float>(want, part(r).to(at::kFloat));
+        group.all_reduce({&mine, 1});
+        EXPECT_TRUE(at::equal(mine, want.to(half)));
+      });
+}
+
 TEST(AllReduce, carries_values_of_several_types_and_sizes_in_one_message) {
   for (const int64_t scale : {1, 4001}) {
     on_ranks(3, [&](Group& group) {

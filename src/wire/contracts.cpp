@@ -13,7 +13,7 @@ void check_dense(const at::Tensor& value, const char* what) {
 
 void check_summable(const at::Tensor& value, const char* what) {
   const auto type = value.scalar_type();
-  expects(type == at::kFloat || type == at::kDouble || type == at::kLong, what);
+  expects(at::isFloatingType(type) || type == at::kLong, what);
 }
 
 int64_t total(std::span<const int64_t> rows) { return std::accumulate(rows.begin(), rows.end(), int64_t{0}); }
@@ -29,7 +29,7 @@ int64_t row_bytes(const at::Tensor& rows) {
 void check_all_reduce(std::span<const at::Tensor> values) {
   for (const auto& value : values) {
     check_dense(value, "all_reduce: a value is not a contiguous CPU tensor");
-    check_summable(value, "all_reduce: sums float32, float64 and int64 only");
+    check_summable(value, "all_reduce: sums real numbers and int64 only");
   }
 }
 
@@ -43,7 +43,7 @@ void check_all_gather(const at::Tensor& in, const at::Tensor& out, int num_membe
 void check_reduce_scatter(const at::Tensor& in, const at::Tensor& out, int num_members) {
   check_dense(in, "reduce_scatter: in is not a contiguous CPU tensor");
   check_dense(out, "reduce_scatter: out is not a contiguous CPU tensor");
-  check_summable(in, "reduce_scatter: sums float32, float64 and int64 only");
+  check_summable(in, "reduce_scatter: sums real numbers and int64 only");
   expects(in.scalar_type() == out.scalar_type(), "reduce_scatter: in and out differ in type");
   expects(in.numel() == num_members * out.numel(), "reduce_scatter: in is not [members, out...]");
 }
@@ -60,7 +60,7 @@ void check_all_gather_rows(const at::Tensor& in, const at::Tensor& out, std::spa
 
 void check_reduce_scatter_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows, int member) {
   check_all_gather_rows(out, in, rows, member);
-  check_summable(in, "reduce_scatter_rows: sums float32, float64 and int64 only");
+  check_summable(in, "reduce_scatter_rows: sums real numbers and int64 only");
 }
 
 void check_all_to_all(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> send_rows,

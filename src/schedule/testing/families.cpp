@@ -57,7 +57,7 @@ namespace {
 
 class ModelBuilder {
  public:
-  explicit ModelBuilder(const Toy& toy) : toy_(toy), b_(Mesh(toy.mesh)) {
+  explicit ModelBuilder(const Toy& toy) : toy_(toy), b_(Mesh(toy.mesh), toy.precision) {
     for (Axis axis : kAxes) axis_[axis] = b_.mesh().axis(axis);
     tokens_over_ = axis_[Axis::dp];
     if (gates_slices(toy.family)) tokens_over_ = tokens_over_ + axis_[Axis::tp];
@@ -70,12 +70,12 @@ class ModelBuilder {
     const Dim tokens{"T", num_tokens(), stack_of(axis_[Axis::dp])};
     const Dim outside{"T", num_tokens(), stack_of(sharded ? tokens_over_ : axis_[Axis::dp])};
     const Dim input{"Q", 4, stack_of(axis_[Axis::tp])};
-    const ValueId x0 = b_.leaf(LeafKind::parameter, "x0", {tokens, input});
+    const ValueId x0 = b_.leaf(LeafKind::parameter, "x0", {tokens, input}), x0_real = cast(x0, Dtype::real);
     const ValueId c = b_.leaf(LeafKind::data, "c", {outside, {"D", toy_.width}});
     mask_ = b_.leaf(LeafKind::data, "mask", {tokens});
     mask_ = sharded ? b_.slice(mask_, axis_[Axis::tp], "T") : to_gate(mask_);
     const ValueId w0 = weight("W0", {input, {"D", toy_.width}}, Axis::dp);
-    const ValueId h = b_.add(Einsum{{"T", "D"}}, {x0, w0}, "h");
+    const ValueId h = b_.add(Einsum{{"T", "D"}}, {x0_real, w0}, "h");
     ValueId x = sharded ? b_.scatter(h, axis_[Axis::tp], "T") : b_.leave(h, axis_[Axis::tp]);
     Model model{.boundaries = {x}};
     for (layer_ = 0; layer_ < toy_.layers; ++layer_) {
@@ -84,7 +84,7 @@ class ModelBuilder {
       model.boundaries.push_back(x);
     }
     model.y = x;
-    const ValueId part = b_.add(Einsum{}, {x, c}, "part");
+    const ValueId part = b_.add(Einsum{}, {cast(x, Dtype::full), c}, "part");
     model.loss = b_.leave(part, sharded ? tokens_over_ : axis_[Axis::dp]);
     model.schedule = b_.take();
     model.schedule.outputs = {model.loss};
@@ -96,12 +96,15 @@ class ModelBuilder {
   int64_t num_tokens() const { return toy_.tokens * b_.mesh().extent(Axis::dp); }
   std::string numbered(const char* name) const { return fmt::format("{}_{}", name, layer_); }
 
+  ValueId cast(ValueId x, Dtype to) { return toy_.precision == Precision::mixed ? b_.add(Cast{to}, {x}) : x; }
+
   // A parameter used by all ranks along `over`, which also hold slices of its D when weights are sharded.
   ValueId weight(const std::string& name, std::vector<Dim> dims, Axis over) {
-    if (toy_.weights == Weights::whole) return b_.enter(b_.leaf(LeafKind::parameter, name, dims), axis_[over]);
+    const auto leaf = [&] { return cast(b_.leaf(LeafKind::parameter, name, dims), Dtype::real); };
+    if (toy_.weights == Weights::whole) return b_.enter(leaf(), axis_[over]);
     for (Dim& dim : dims)
       if (dim.name == "D") dim.stack = stack_of(axis_[over]);
-    return b_.gather(b_.leaf(LeafKind::parameter, name, dims), axis_[over], "D");
+    return b_.gather(leaf(), axis_[over], "D");
   }
 
   bool in(const Atoms& atoms, Atom atom) const { return std::find(atoms.begin(), atoms.end(), atom) != atoms.end(); }
@@ -155,7 +158,7 @@ class ModelBuilder {
 
   std::vector<ValueId> route(ValueId x) {
     const ValueId leaf = b_.leaf(LeafKind::parameter, numbered("Wg"), {{"D", toy_.width}, {"E", toy_.experts}});
-    const ValueId logits = b_.add(Einsum{{"T", "E"}}, {x, b_.enter(leaf, gated_over_)}, "logits");
+    const ValueId logits = b_.add(Einsum{{"T", "E"}}, {cast(x, Dtype::full), b_.enter(leaf, gated_over_)}, "logits");
     const Route gate{.normalize = toy_.normalize,
                      .drop = toy_.drop,
                      .top_k = toy_.top_k,

@@ -51,6 +51,7 @@ struct Toy {
   Buffer buffer = Buffer::padded;
   Across across = Across::direct;  // node: of ted, s1 and sharded, on a mesh with nodes
   Cells cells = Cells::counted;
+  Precision precision = Precision::one;
 };
 
 // The same program on one rank, with the same gate groups.

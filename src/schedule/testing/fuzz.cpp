@@ -88,9 +88,11 @@ class Editor {
     const Atom atom = dice_.below(s.mesh.num_atoms());
     const Place from = types_[v].place(atom), to = place(target(from.hold), types_[v]);
     const int at = makers(s)[v] + 1;
-    ValueId moved = insert_step(s, at, Move{{{atom, from, to}}}, {v});
+    const bool casts = dice_.percent(10);
+    ValueId moved = casts ? insert_step(s, at, Cast{dice_.percent(50) ? Dtype::real : Dtype::full}, {v})
+                          : insert_step(s, at, Move{{{atom, from, to}}}, {v});
     int inserted = 1;
-    if (dice_.percent(70)) {
+    if (!casts && dice_.percent(70)) {
       const Place back = dice_.percent(75) ? from : place(target(to.hold), types_[v]);
       moved = insert_step(s, at + inserted++, Move{{{atom, to, back}}}, {moved});
     }
@@ -108,6 +110,7 @@ Toy random_toy(Dice& dice) {
   do toy.family = dice.pick(kFamilies);
   while (!fits(toy.family, toy.mesh));
   if (dice.percent(30)) toy.residual = Residual::yes;
+  if (dice.percent(30)) toy.precision = Precision::mixed;
   if (dice.percent(25)) {
     toy.family = dice.pick(kNodeFamilies);
     do toy.mesh = dice.pick(kNodeLayouts);
@@ -130,9 +133,10 @@ Toy random_toy(Dice& dice) {
 }
 
 std::string describe(const Toy& toy) {
-  return fmt::format("{} on {} across {} capacity {} group {} chunks {} residual {} padded {}", name(toy.family),
-                     oracle::describe(toy.mesh), toy.across == Across::node, toy.capacity, gate_group(toy), toy.chunks,
-                     toy.residual == Residual::yes, toy.cells == Cells::padded);
+  return fmt::format("{} on {} across {} capacity {} group {} chunks {} residual {} padded {} mixed {}",
+                     name(toy.family), oracle::describe(toy.mesh), toy.across == Across::node, toy.capacity,
+                     gate_group(toy), toy.chunks, toy.residual == Residual::yes, toy.cells == Cells::padded,
+                     toy.precision == Precision::mixed);
 }
 
 class Fuzzer {

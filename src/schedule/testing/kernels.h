@@ -20,6 +20,7 @@ struct Call {
 void compute(const Call& c, const Einsum& op);
 void compute(const Call& c, const Add& op);
 void compute(const Call& c, const Scale& op);
+void compute(const Call& c, const Cast& op);
 void compute(const Call& c, const Split& op);
 void compute(const Call& c, const Concat& op);
 void compute(const Call& c, const Dup& op);

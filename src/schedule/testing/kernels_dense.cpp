@@ -44,6 +44,7 @@ void compute(const Call& c, const Split& op) {
 void compute(const Call& c, const Concat& op) { c.y() = concat(c.in, array_dim(c.type(0), op.dim)); }
 void compute(const Call& c, const Dup& op) { compute(c, Scale{op.scale}); }
 void compute(const Call& c, const Pick& op) { compute(c, Scale{op.scale}); }
+void compute(const Call& c, const Cast&) { copy(c.x(0), c.y()); }
 void compute(const Call& c, const Unflatten&) { copy(c.x(0), c.y()); }
 void compute(const Call& c, const Flatten&) { copy(c.x(0), c.y()); }
 
