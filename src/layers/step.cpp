@@ -134,6 +134,31 @@ Optimizer optimizer(const Config& c) {
           .scaling = c.train.dtype == "float16" ? Optimizer::Scaling::dynamic : Optimizer::Scaling::none};
 }
 
+namespace {
+
+// Where messages of the prologue and of its transposes are cut; 0: nowhere.
+int64_t bucket_of(const ModelSizes& sizes, const Sections& sections) {
+  constexpr int64_t kShares = 4 << 20;  // a message of shares needs a buffer of its own size
+  return sections.bucket == 0 && sizes.zero != Zero::none ? kShares : sections.bucket;
+}
+
+// The forward and backward list, cut into what runs once before the micro-batches, for each, and once after.
+struct Cut {
+  Schedule schedule;
+  int first = 0, last = 0;  // of the steps for each micro-batch
+};
+
+Cut cut_messages(Cut cut, int64_t bucket) {
+  if (bucket == 0) return cut;
+  cut.schedule = split_messages(cut.schedule, bucket, cut.last);
+  const size_t before = cut.schedule.steps.size();
+  cut.schedule = split_messages(cut.schedule, bucket, 0, cut.first);
+  const int more = static_cast<int>(cut.schedule.steps.size() - before);
+  return {std::move(cut.schedule), cut.first + more, cut.last + more};
+}
+
+}  // namespace
+
 TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimizer& optimizer, Sections sections) {
   const Model model = build_model(mesh, sizes);
   const bool scaled = optimizer.scaling == Optimizer::Scaling::dynamic;
@@ -148,8 +173,9 @@ TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimiz
                                       .num_forward = d.num_forward,
                                       .blocks = layer_blocks(d.schedule, d.num_forward, sizes.layers)});
   const int last = close_section(d.schedule, d.num_forward, model.num_prologue);
+  Cut cut = cut_messages({std::move(d.schedule), model.num_prologue, last}, bucket_of(sizes, sections));
 
-  Builder b(sections.bucket > 0 ? split_messages(d.schedule, sections.bucket, last) : std::move(d.schedule));
+  Builder b(std::move(cut.schedule));
   b.scope("update.");
   std::vector<ValueId> gradients;
   for (const Parameter& p : step.parameters) {
@@ -165,7 +191,7 @@ TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimiz
   b.schedule().outputs.push_back(clip[0]);
 
   // Outputs keep their order through the rewrites, not their ids: a repeated section's leave as sums.
-  const Schedule repeated = repeat_section(b.take(), {model.num_prologue, last, sections.micro_batches});
+  const Schedule repeated = repeat_section(b.take(), {cut.first, cut.last, sections.micro_batches});
   const std::vector<ValueId>& outputs = repeated.outputs;
   auto next = outputs.begin();
   step.nll = *next++;

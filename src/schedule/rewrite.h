@@ -32,9 +32,10 @@ Schedule hoist(const Schedule& schedule, Axis axis);
 // cast(leave(x)) = leave(cast(x)), and so for scatter and sum: what is read in full precision is added up in it.
 Schedule sum_in_full(const Schedule& schedule);
 
-// From step `first` on, a move of several values becomes several moves of at most so many elements (or of one value),
-// in the order in which the list makes them: a bucket of gradients can travel before the last gradient is there.
-Schedule split_messages(const Schedule& schedule, int64_t elements, int first = 0);
+// Steps [first, last), all by default: a move of several values becomes several moves of at most so many elements (or
+// of one value), in the order in which the list makes them: a bucket of gradients can travel before the last gradient
+// is there.
+Schedule split_messages(const Schedule& schedule, int64_t elements, int first = 0, int last = -1);
 
 // Steps [first, last): the messages of `together` neighbouring chunks of a layer, each the nth of its chunk, become one
 // message of several values; their products stay apart. Steps that the message needs move up in front of it.

@@ -162,12 +162,12 @@ Schedule sum_in_full(const Schedule& schedule) {
   return casts_before_sums(casts_before_sums(schedule));  // once for the sum, once for the pack before it
 }
 
-Schedule split_messages(const Schedule& schedule, int64_t elements, int first) {
+Schedule split_messages(const Schedule& schedule, int64_t elements, int first, int last) {
   const Types types = check(schedule);
   const std::vector<int> made = makers(schedule);
   Schedule out = replace_steps(schedule, [&](Schedule&, int index) -> std::vector<Step> {
     const Step& step = schedule.steps[index];
-    if (index < first || !as<Move>(step.op) || step.in.size() < 2 || step.in.size() != step.out.size()) return {step};
+    if (index < first || (last >= 0 && index >= last) || !as<Move>(step.op) || step.in.size() < 2 || step.in.size() != step.out.size()) return {step};
     std::vector<size_t> order;
     for (size_t i = 0; i < step.in.size(); ++i) order.push_back(i);
     std::stable_sort(order.begin(), order.end(),
