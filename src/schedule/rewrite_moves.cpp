@@ -167,7 +167,9 @@ Schedule split_messages(const Schedule& schedule, int64_t elements, int first, i
   const std::vector<int> made = makers(schedule);
   Schedule out = replace_steps(schedule, [&](Schedule&, int index) -> std::vector<Step> {
     const Step& step = schedule.steps[index];
-    if (index < first || (last >= 0 && index >= last) || !as<Move>(step.op) || step.in.size() < 2 || step.in.size() != step.out.size()) return {step};
+    if (index < first || (last >= 0 && index >= last) || !as<Move>(step.op) || step.in.size() < 2 ||
+        step.in.size() != step.out.size())
+      return {step};
     std::vector<size_t> order;
     for (size_t i = 0; i < step.in.size(); ++i) order.push_back(i);
     std::stable_sort(order.begin(), order.end(),
