@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
+#include "base/json.h"
 #include "corpus.h"
 #include "small_run.h"
 #include "train/verify.h"
@@ -41,13 +44,25 @@ std::string weights(const RunReport& report) {
   return slurp(report.checkpoint + "/model.safetensors") + slurp(report.checkpoint + "/optimizer.safetensors");
 }
 
+// What the gates told in each step.
+std::string loads(const std::string& dir) {
+  std::string all;
+  std::ifstream file(dir + "/metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    const JsonObject told = JsonObject::parse(line, "metrics.jsonl");
+    for (const char* key : {"loss", "aux_loss", "busiest", "dropped"}) all += fmt::format("{} ", told.number(key));
+  }
+  return all;
+}
+
 TEST(Memory, saved_by_making_values_again_leaves_every_bit) {
   const data::Corpus corpus = random_corpus();
   const ScratchFolder folder;
   for (const Keys& layout : kLayouts) {
     int run = 0;
     const auto trained = [&](const Keys& memory) {
-      return weights(run_to(with(folder / fmt::format("{}-{}", layout[1], run++), layout, memory), corpus));
+      const std::string dir = folder / fmt::format("{}-{}", layout[1], run++);
+      return weights(run_to(with(dir, layout, memory), corpus)) + loads(dir);
     };
     const std::string kept = trained({"train.steps=2"});
     ASSERT_GT(kept.size(), 10000u);

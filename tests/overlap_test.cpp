@@ -119,6 +119,29 @@ TEST(Overlap, sends_the_first_bucket_of_gradients_before_the_backward_pass_ends)
 }
 
 // The way back of s2: while a chunk is exchanged between nodes, the chunk before is joined within each.
+// Shares of parameters come while the first products run, and gradients leave in shares before the last ones end.
+TEST(Overlap, gathers_and_scatters_shares_beside_products) {
+  const auto beside = [](const Played& p, Collective kind) {
+    double sum = 0;
+    for (const TimeSpan& message : p.timeline.spans) {
+      const Step& st = p.schedule.steps[message.step];
+      const auto of = p.schedule.cotangent_of.find(st.out[0]);
+      const Leaf *from = p.schedule.leaf(st.in[0]),
+                 *to = of == p.schedule.cotangent_of.end() ? nullptr : p.schedule.leaf(of->second);
+      const bool parameter = (from && from->kind == LeafKind::parameter) || (to && to->kind == LeafKind::parameter);
+      if (!as<Move>(st.op) || !parameter || collective(std::get<Move>(st.op).legs) != kind) continue;
+      for (const TimeSpan& product : p.timeline.spans)
+        if (as<Einsum>(p.schedule.steps[product.step].op)) sum += together(message, product);
+    }
+    return sum;
+  };
+  const Played whole = play(four_ranks({"mesh.dp=4", "memory.zero=1"}));
+  const Played cut = play(four_ranks({"mesh.dp=4", "memory.zero=1", "schedule.order=overlap", "schedule.bucket=0.5"}));
+  for (Collective kind : {Collective::all_gather, Collective::reduce_scatter})
+    EXPECT_GT(beside(cut, kind), 1.5 * beside(whole, kind) + 1e-9);
+  EXPECT_LT(cut.timeline.makespan, whole.timeline.makespan);
+}
+
 TEST(Overlap, joins_a_chunk_while_the_next_one_travels_between_nodes) {
   for (const char* capacity : {"none", "1.0"}) {
     const Played p = play(four_ranks({"schedule.moe=s2", "schedule.chunks=4", "schedule.order=overlap",

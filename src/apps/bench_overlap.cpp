@@ -43,12 +43,13 @@ struct Request {
   std::vector<std::string> overrides;
   int64_t repeats = 3, most_chunks = 4;
   double share = 0.5, faster = 1;
-  bool json = false;
+  bool json = false, recompute = false;
 };
 
 struct Variant {
   int64_t chunks;
   std::string order;
+  std::vector<std::string> memory = {};  // memory.recompute, memory.keep_moves
   std::vector<Overlap> steps = {};
   Overlap predicted = {};
 
@@ -73,7 +74,9 @@ Config config_of(const Request& request, std::vector<std::string> more) {
 }
 
 Config config_of(const Request& request, const Variant& v) {
-  return config_of(request, {fmt::format("schedule.chunks={}", v.chunks), "schedule.order=" + v.order});
+  std::vector<std::string> keys = {fmt::format("schedule.chunks={}", v.chunks), "schedule.order=" + v.order};
+  keys.insert(keys.end(), v.memory.begin(), v.memory.end());
+  return config_of(request, std::move(keys));
 }
 
 // What the order is made for: this machine's products, and the slowed wire.
@@ -117,6 +120,31 @@ void print_variants(const std::vector<Variant>& variants) {
       "of the\nsame list by its costs alone. replayed: the step's own spans again, in their lanes and order.\n");
 }
 
+std::vector<Variant> variants_of(const Request& request) {
+  if (request.recompute)
+    return {{1, "written"},
+            {1, "written", {"memory.recompute=full"}},
+            {1, "written", {"memory.recompute=full", "memory.keep_moves=none"}}};
+  std::vector<Variant> variants;
+  for (int64_t chunks = 1; chunks <= request.most_chunks; chunks *= 2)
+    for (const char* order : {"written", "overlap"}) variants.push_back({chunks, order});
+  return variants;
+}
+
+// What keeping the results of messages saves where everything else is made again, measured and told in advance.
+void print_recomputation(const std::vector<Variant>& variants) {
+  Table table({"", "step ms", "predicted", "compute", "wire", "predicted"});
+  constexpr const char* kNames[] = {"everything kept", "made again, messages kept", "made again, messages too"};
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const Overlap &o = variants[i].fastest(), &told = variants[i].predicted;
+    table.row({kNames[i], in_ms(o.step), in_ms(told.step), in_ms(o.compute), in_ms(o.wire), in_ms(told.wire)});
+  }
+  const double saved = variants[2].fastest().step - variants[1].fastest().step;
+  const double told = variants[2].predicted.step - variants[1].predicted.step;
+  fmt::print("{}\nkeeping messages saves {} ms; predicted {} ms, {} of that\n", table.str(), in_ms(saved), in_ms(told),
+             percent(told / saved));
+}
+
 void print_json(const std::vector<Variant>& variants) {
   for (const Variant& v : variants) {
     const Overlap& o = v.fastest();
@@ -145,6 +173,7 @@ int bench_overlap(Arguments arguments) {
       .option("--share", request.share, "time of all messages, as a share of that of the experts' products")
       .option("--intra", request.faster, "messages within a node (mesh.node) travel so many times faster")
       .option("--trace", request.trace, "the last step of the last variant for Perfetto or chrome://tracing")
+      .flag("--recompute", request.recompute, "instead of chunks: values made again, with messages kept and sent again")
       .flag("--json", request.json, "one line a variant for programs")
       .rest("KEY=VALUE", request.overrides, "section.key=value");
   if (!line.parse(arguments)) return 0;
@@ -152,9 +181,7 @@ int bench_overlap(Arguments arguments) {
   if (request.most_chunks < 1) input_error("--chunks {}: expected at least 1", request.most_chunks);
   if (!(request.share > 0)) input_error("--share {}: expected a number above 0", request.share);
   if (!(request.faster > 0)) input_error("--intra {}: expected a number above 0", request.faster);
-  std::vector<Variant> variants;
-  for (int64_t chunks = 1; chunks <= request.most_chunks; chunks *= 2)
-    for (const char* order : {"written", "overlap"}) variants.push_back({chunks, order});
+  std::vector<Variant> variants = variants_of(request);
   const Config first = config_of(request, variants[0]);
   const RecordedSteps fast = record_steps(first);
   const double rate = wire_rate(fast, request.share);
@@ -177,7 +204,7 @@ int bench_overlap(Arguments arguments) {
              num_ranks(first), first.mesh.threads, first.mesh.threads == 1 ? "" : "s", first.mesh.node,
              first.train.batch_size, first.train.seq_length, rate / 1e6,
              first.mesh.node < num_ranks(first) ? fmt::format(", {:.0f} MB/s within a node", rates.intra / 1e6) : "");
-  print_variants(variants);
+  request.recompute ? print_recomputation(variants) : print_variants(variants);
   return 0;
 }
 
