@@ -94,10 +94,7 @@ int bench_step(Arguments arguments) {
       .rest("KEY=VALUE", request.overrides, "section.key=value");
   if (!line.parse(arguments)) return 0;
   if (request.repeats < 1) input_error("--repeats {}: expected at least 1", request.repeats);
-  Config config = request.config.empty() ? parse_config(kStep, "the sizes of bench step", request.overrides)
-                                         : load_config(request.config, request.overrides);
-  config = resolve(config);
-  validate(config);
+  const Config config = bench_config(request.config, {"bench step", kStep}, request.overrides);
   const StepBench bench = bench_step(config, request.repeats);
   if (request.json) {
     const StepNumbers n = numbers(config, bench);
@@ -129,6 +126,13 @@ constexpr Bench kBenches[] = {
 };
 
 }  // namespace
+
+Config bench_config(const std::string& path, const BenchSizes& sizes, const std::vector<std::string>& overrides) {
+  if (!path.empty()) return ready_config(path, overrides);
+  const Config config = resolve(parse_config(sizes.toml, "the sizes of " + sizes.bench, overrides));
+  validate(config);
+  return config;
+}
 
 int bench_app(Arguments arguments) {
   std::vector<std::string> names;

@@ -118,9 +118,7 @@ int bench_memory(Arguments arguments) {
   for (const Variant& variant : variants()) {
     std::vector<std::string> all = overrides;
     all.insert(all.end(), variant.overrides.begin(), variant.overrides.end());
-    Config config =
-        resolve(path.empty() ? parse_config(kModel, "the sizes of bench memory", all) : load_config(path, all));
-    validate(config);
+    const Config config = bench_config(path, {"bench memory", kModel}, all);
     table.row(row(variant.name, apart([&] { return bench_memory(config, steps); })));
   }
   fmt::print("a rank's bytes at its peak, then all ranks together, then by how much the process grew\n\n{}",

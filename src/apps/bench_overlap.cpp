@@ -65,10 +65,7 @@ struct Variant {
 
 Config config_of(const Request& request, std::vector<std::string> more) {
   more.insert(more.begin(), request.overrides.begin(), request.overrides.end());
-  Config config = request.config.empty() ? parse_config(kSizes, "the sizes of bench overlap", more)
-                                         : load_config(request.config, more);
-  config = resolve(config);
-  validate(config);
+  const Config config = bench_config(request.config, {"bench overlap", kSizes}, more);
   if (!config.schedule.lanes) input_error("bench overlap measures lanes: set schedule.lanes=true");
   return config;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "apps/benches.h"
 #include "base/errors.h"
 #include "base/text.h"
 
@@ -71,9 +72,7 @@ Config config_of(const Setting& s, const std::vector<std::string>& overrides) {
                                    fmt::format("train.batch_size={}", s.layout.ep)};
   keys.insert(keys.end(), s.gate.config.begin(), s.gate.config.end());
   keys.insert(keys.end(), overrides.begin(), overrides.end());
-  Config config = resolve(parse_config("", "the sizes of bench layer", keys));
-  validate(config);
-  return config;
+  return bench_config("", {"bench layer", ""}, keys);
 }
 
 // "ep 2", "ep2" and "ep" all choose "ep 2".
