@@ -9,6 +9,7 @@ namespace {
 Level level(std::string name, int ranks, MessageCost cost) {
   Level all{.name = std::move(name), .ranks = ranks};
   all.cost.fill(cost);
+  all.cost[static_cast<size_t>(Collective::none)] = {};
   all.cost[static_cast<size_t>(Collective::all_reduce)].alpha *= 2;
   return all;
 }
@@ -29,6 +30,27 @@ Machine default_machine(int ranks_per_node) {
           .start = 1e-6,
           .levels = {level("node", ranks_per_node, {.alpha = 5e-6, .beta = 1 / 4e9}),
                      level("network", 1 << 30, {.alpha = 50e-6, .beta = 1 / 1e9})}};
+}
+
+Digits digits_of(const Mesh& mesh, std::span<const Atom> atoms) {
+  std::vector<Atom> sorted(atoms.begin(), atoms.end());
+  std::ranges::sort(sorted);
+  Digits digits;
+  for (Atom atom : sorted) {
+    const Digit next{mesh.size(atom), mesh.stride(atom)};
+    if (next.size == 1) continue;
+    if (!digits.empty() && digits.back().size * digits.back().stride == next.stride)
+      digits.back().size *= next.size;
+    else
+      digits.push_back(next);
+  }
+  return digits;
+}
+
+const MessageCost* find_cost(const Machine& machine, const Digits& digits, Collective collective) {
+  for (const GroupCost& group : machine.groups)
+    if (group.digits == digits && group.of(collective).known()) return &group.of(collective);
+  return nullptr;
 }
 
 int level_of(const Machine& machine, const Mesh& mesh, Atom atom) {
