@@ -1,0 +1,91 @@
+#include "train/bench_grid.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "wire/ranks.h"
+
+namespace plait {
+namespace {
+
+// The layer of this id, with fewer tokens and columns.
+GridLayer small(int ranks, const std::string& id) {
+  for (GridLayer layer : grid_layers(ranks, GridSize::full))
+    if (layer.id == id) {
+      layer.positions = 16;
+      layer.width = 16;
+      layer.hidden = 16;
+      return layer;
+    }
+  throw std::runtime_error("no layer " + id);
+}
+
+GridResult measured(const GridLayer& layer, const GridSetting& setting) {
+  std::vector<GridResult> all(static_cast<size_t>(layer.ranks));
+  wire::run_ranks({.ranks = layer.ranks, .lanes = 2}, [&](int rank, wire::World& world) {
+    all[static_cast<size_t>(rank)] = bench_grid_layer(layer, setting, {rank, &world});
+  });
+  for (const GridResult& theirs : all) EXPECT_EQ(grid_csv({{}, {theirs}}), grid_csv({{}, {all[0]}}));
+  return all[0];
+}
+
+// bench_grid_layer throws where a variant computes something else than the first one.
+TEST(BenchGrid, runs_every_family_of_every_pair_and_compares_them) {
+  for (const char* id : {"t1e2-02", "t1e4-01", "t2e1-02", "t2e2-02", "t2e4-01", "t4e1-02", "t4e2-01", "t4e4-02"}) {
+    const GridResult result = measured(small(4, id), {.rounds = 1});
+    EXPECT_EQ(result.rows.size(), result.layer.tp == result.layer.esp ? 9u : 7u);
+    for (const GridRow& row : result.rows) {
+      EXPECT_TRUE(row.ran()) << id << row.variant << row.note;
+      EXPECT_LT(row.differs, 1e-5) << id << row.variant << row.note;
+      EXPECT_TRUE(row.low <= row.ms && row.ms <= row.high);
+    }
+  }
+}
+
+TEST(BenchGrid, says_which_family_a_capacity_leaves_out) {
+  for (const char* id : {"t2e2-07", "t4e1-08", "t1e2-10", "t4e2-11"}) {
+    const GridResult result = measured(small(4, id), {.rounds = 1});
+    std::set<std::string> out;
+    for (const GridRow& row : result.rows)
+      if (!row.ran())
+        out.insert(row.variant);
+      else
+        EXPECT_FALSE(row.differs > 1e-5) << id << row.variant;
+    const bool unfused = result.layer.tp <= result.layer.esp, copies = result.layer.experts == 2;
+    EXPECT_EQ(out.contains("s2"), !unfused) << id;
+    EXPECT_EQ(out.contains("parm"), !copies) << id;
+    for (const std::string& variant : out) EXPECT_TRUE(variant == "s2" || variant == "parm") << id << variant;
+  }
+}
+
+TEST(BenchGrid, times_equal_lists_once) {
+  const GridResult result = measured(small(2, "t2e1-02"), {.rounds = 2});
+  EXPECT_EQ(result.find("s1 fused")->ms, result.find("s1")->ms);
+  EXPECT_EQ(result.find("s1 fused")->high, result.find("s1")->high);
+  EXPECT_EQ(result.find("parm")->schedule, "parm");
+}
+
+TEST(BenchGrid, predicts_from_a_machine) {
+  const GridLayer layer = small(4, "t2e2-02");
+  Machine slow = default_machine(2);
+  for (MessageCost& cost : slow.levels[1].cost) cost.alpha = 1e-3;
+  const GridResult result = measured(layer, {.node = 2, .rounds = 1, .machine = default_machine(2)});
+  const GridResult slower = measured(layer, {.node = 2, .rounds = 1, .machine = slow});
+  for (const GridRow& row : result.rows) {
+    EXPECT_GT(row.predicted_ms, 0) << row.variant;
+    EXPECT_GT(slower.find(row.variant)->predicted_ms, row.predicted_ms + 3) << row.variant;
+  }
+}
+
+TEST(BenchGrid, quartiles_lie_between_values) {
+  const Quartiles q = quartiles({4, 1, 3, 2, 5});
+  EXPECT_EQ(q.low, 2);
+  EXPECT_EQ(q.median, 3);
+  EXPECT_EQ(q.high, 4);
+  EXPECT_EQ(quartiles({1, 2}).median, 1.5);
+  EXPECT_EQ(quartiles({7}).high, 7);
+}
+
+}  // namespace
+}  // namespace plait
