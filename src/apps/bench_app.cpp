@@ -120,6 +120,7 @@ struct Bench {
 constexpr Bench kBenches[] = {
     {"step", "a training step beside its matrix products alone", bench_step},
     {"layer", "one MoE layer, in every family and with every gate, beside others", bench_layer},
+    {"grid", "MoE layers of many shapes and layouts, in every family", bench_grid},
     {"overlap", "how much of slow messages hides behind computing", bench_overlap},
     {"memory", "the memory of a step: told, counted and resident", bench_memory},
     {"optimizer", "the AdamW step beside the memory bandwidth", bench_optimizer},

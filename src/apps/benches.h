@@ -17,6 +17,7 @@ struct BenchSizes {
 Config bench_config(const std::string& path, const BenchSizes& sizes, const std::vector<std::string>& overrides);
 
 int bench_layer(Arguments arguments);
+int bench_grid(Arguments arguments);
 int bench_overlap(Arguments arguments);
 int bench_memory(Arguments arguments);
 int bench_optimizer(Arguments arguments);

@@ -1,0 +1,164 @@
+// `plait bench grid`: a grid of MoE layers in every family, in turns, into a CSV file that an interrupted run goes on
+// with; and what the file says about them.
+#include <ATen/ops/from_blob.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "apps/benches.h"
+#include "apps/command_line.h"
+#include "base/errors.h"
+#include "base/random.h"
+#include "base/units.h"
+#include "plan/machine_file.h"
+#include "train/bench_grid.h"
+#include "train/bench_timing.h"
+#include "train/durable_file.h"
+#include "wire/ranks.h"
+
+namespace plait {
+namespace {
+
+struct Request {
+  int64_t ranks = 4, node = 0, threads = 0, rounds = 5;
+  std::string csv = "runs/grid.csv", links = "local", only, machine;
+  std::vector<std::string> overrides;
+  bool quick = false;
+};
+
+std::vector<GridLayer> layers_of(const Request& request) {
+  const int ranks = static_cast<int>(request.ranks);
+  std::vector<GridLayer> all = grid_layers(ranks, request.quick ? GridSize::quick : GridSize::full);
+  const bool any = !all.empty();
+  std::erase_if(all, [&](const GridLayer& layer) { return !layer.id.starts_with(request.only); });
+  if (!any) input_error("--ranks {}: a grid needs 2 ranks at least, and an even number", ranks);
+  if (all.empty())
+    input_error("--only {}: no layer of {} ranks has a name that begins so; \"t2e2-07\" is the seventh of tp 2, esp 2",
+                request.only, ranks);
+  return all;
+}
+
+GridSetting setting_of(const Request& request) {
+  const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  GridSetting setting{.node = static_cast<int>(request.node),
+                      .threads = request.threads > 0 ? request.threads : std::max<int64_t>(1, cores / request.ranks),
+                      .rounds = request.rounds,
+                      .overrides = request.overrides};
+  if (!request.machine.empty()) setting.machine = read_machine(request.machine);
+  return setting;
+}
+
+std::string fingerprint(std::string_view text) { return fmt::format("{:08x}", hash_name(text) >> 32); }
+
+// All that a file must have in common with a run that goes on with it. A part of the grid goes on with any other part.
+GridHeader header_of(const Request& request, const GridSetting& setting) {
+  std::string grid;
+  for (const GridLayer& layer : grid_layers(static_cast<int>(request.ranks), GridSize::full)) {
+    grid += layer.id + layer.title();
+    for (const LayerVariant& variant : family_variants(layer)) grid += variant.name;
+  }
+  for (const std::string& key : request.overrides) grid += key;
+  return {.links = request.links,
+          .ranks = static_cast<int>(request.ranks),
+          .node = setting.node,
+          .threads = setting.threads,
+          .rounds = setting.rounds,
+          .grid = fingerprint(grid),
+          .machine = request.machine.empty() ? "" : fingerprint(read_text(request.machine)),
+          .peer = ""};
+}
+
+GridTable table_of(const std::string& path, const GridHeader& header) {
+  if (!std::filesystem::exists(path)) return {header, {}};
+  GridTable table = parse_grid_csv(read_text(path), path);
+  expect_same_grid(table.header, header, path);
+  return table;
+}
+
+void save(const GridTable& table, const std::string& path) {
+  DurableFile file(path);
+  file.write(grid_csv(table));
+  file.commit();
+}
+
+std::string in_ms(double value) { return fmt::format("{:.1f}", value); }
+
+void tell(const GridResult& result, const std::string& place, double seconds_left) {
+  std::string line = fmt::format("[{}] {} ms:", place, result.layer.id);
+  for (const GridRow& row : result.rows)
+    if (row.ran()) line += fmt::format(" {} {},", row.variant, in_ms(row.ms));
+  fmt::print(stderr, "{} {} left\n", line, human_seconds(seconds_left));
+}
+
+// One rank's way through the layers. Rank 0 has the file.
+class GridWalk {
+ public:
+  GridWalk(const Request& request, RankContext context)
+      : request_(request), setting_(setting_of(request)), context_(context), world_(everyone(context)) {}
+
+  void run() {
+    const std::vector<GridLayer> layers = layers_of(request_);
+    if (context_.rank == 0) table_ = table_of(request_.csv, header_of(request_, setting_));
+    const std::vector<int64_t> todo = agreed(layers);
+    const Clock::time_point start = Clock::now();
+    for (size_t i = 0; i < todo.size(); ++i) {
+      GridResult result = bench_grid_layer(layers[static_cast<size_t>(todo[i])], setting_, context_);
+      if (context_.rank > 0) continue;
+      const double each = ms(Clock::now() - start) / 1e3 / static_cast<double>(i + 1);
+      tell(result, fmt::format("{}/{}", layers.size() - todo.size() + i + 1, layers.size()),
+           each * static_cast<double>(todo.size() - i - 1));
+      table_.results.push_back(std::move(result));
+      save(table_, request_.csv);
+    }
+  }
+
+ private:
+  // The layers that are not in the file, the same on all ranks.
+  std::vector<int64_t> agreed(const std::vector<GridLayer>& layers) const {
+    std::vector<int64_t> todo(layers.size(), 1);
+    if (context_.rank == 0)
+      for (size_t i = 0; i < layers.size(); ++i) todo[i] = table_.has(layers[i].id) ? 0 : 1;
+    world_->broadcast(at::from_blob(todo.data(), {static_cast<int64_t>(todo.size())}, at::kLong), 0);
+    std::vector<int64_t> places;
+    for (size_t i = 0; i < todo.size(); ++i)
+      if (todo[i] != 0) places.push_back(static_cast<int64_t>(i));
+    return places;
+  }
+
+  const Request& request_;
+  const GridSetting setting_;
+  RankContext context_;
+  std::shared_ptr<wire::Group> world_;
+  GridTable table_;
+};
+
+}  // namespace
+
+int bench_grid(Arguments arguments) {
+  Request request;
+  CommandLine line("bench grid", "A grid of MoE layers in every family, in turns; an interrupted run goes on");
+  line.option("--csv", request.csv, "the file that grows by whole layers")
+      .option("--links", request.links, "what the links between nodes are, a word for the file")
+      .option("--ranks", request.ranks, "ranks, as threads of this process")
+      .option("--node", request.node, "ranks of a node; 0: all")
+      .option("--threads", request.threads, "of a rank; 0: cores / ranks")
+      .option("--rounds", request.rounds, "of all ways of a layer, in turns; the median counts")
+      .option("--only", request.only, "only layers whose name begins so: t2e4-07, t2e4, t2")
+      .option("--machine", request.machine, "a machine file (plait bench collectives): predicts every way")
+      .flag("--quick", request.quick, "two layers of each pair (tp, esp) instead of twelve")
+      .rest("KEY=VALUE", request.overrides, "section.key=value, for every layer");
+  if (!line.parse(arguments)) return 0;
+  if (request.rounds < 1) input_error("--rounds {}: expected at least 1", request.rounds);
+  layers_of(request);
+  if (const auto folder = std::filesystem::path(request.csv).parent_path(); !folder.empty())
+    std::filesystem::create_directories(folder);
+  const wire::LocalOptions options{.ranks = static_cast<int>(request.ranks),
+                                   .threads = static_cast<int>(setting_of(request).threads)};
+  wire::run_ranks(options, [&](int rank, wire::World& world) { GridWalk(request, {rank, &world}).run(); });
+  return 0;
+}
+
+}  // namespace plait

@@ -1,0 +1,62 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "apps/benches.h"
+#include "base/errors.h"
+#include "plan/grid_table.h"
+#include "train/durable_file.h"
+
+namespace plait {
+namespace {
+
+namespace fs = std::filesystem;
+
+class BenchGridRun : public testing::Test {
+ protected:
+  void SetUp() override { fs::remove_all(folder_), fs::create_directories(folder_); }
+
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void run(std::vector<std::string> more) {
+    std::vector<std::string> words = {"--ranks", "2", "--quick", "--rounds", "1", "--threads", "1", "--csv", csv()};
+    words.insert(words.end(), more.begin(), more.end());
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(bench_grid(words), 0);
+    progress_ = testing::internal::GetCapturedStderr();
+  }
+
+  std::string csv() const { return folder_ / "grid.csv"; }
+  fs::path folder_ = fs::temp_directory_path() /
+                     (std::string("plait_grid_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+  std::string progress_;
+};
+
+TEST_F(BenchGridRun, goes_on_where_it_stopped) {
+  run({"--only", "t2e2-03"});
+  const std::string first = read_text(csv());
+  run({"--only", "t2e2"});
+  const std::string both = read_text(csv());
+  EXPECT_EQ(both.substr(0, first.size()), first);
+  const GridTable table = parse_grid_csv(both, csv());
+  ASSERT_EQ(table.results.size(), 2u);
+  EXPECT_EQ(table.results[1].layer.id, "t2e2-09");
+  EXPECT_EQ(progress_.substr(0, 14), "[2/2] t2e2-09 ");
+  run({"--only", "t2e2"});
+  EXPECT_EQ(read_text(csv()), both);
+  EXPECT_EQ(progress_, "");
+}
+
+TEST_F(BenchGridRun, refuses_the_file_of_another_run) {
+  run({"--only", "t2e1-03"});
+  try {
+    run({"--only", "t2e1", "moe.aux_coef=0"});
+    FAIL();
+  } catch (const InputError& error) {
+    testing::internal::GetCapturedStderr();
+    EXPECT_NE(std::string(error.what()).find("holds another run: its grid is \""), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace plait
