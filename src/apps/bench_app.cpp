@@ -122,6 +122,7 @@ constexpr Bench kBenches[] = {
     {"layer", "one MoE layer, in every family and with every gate, beside others", bench_layer},
     {"grid", "MoE layers of many shapes and layouts, in every family", bench_grid},
     {"overlap", "how much of slow messages hides behind computing", bench_overlap},
+    {"collectives", "messages, products and memory of this machine, as a file for plans", bench_collectives},
     {"memory", "the memory of a step: told, counted and resident", bench_memory},
     {"optimizer", "the AdamW step beside the memory bandwidth", bench_optimizer},
 };

@@ -19,6 +19,7 @@ Config bench_config(const std::string& path, const BenchSizes& sizes, const std:
 int bench_layer(Arguments arguments);
 int bench_grid(Arguments arguments);
 int bench_overlap(Arguments arguments);
+int bench_collectives(Arguments arguments);
 int bench_memory(Arguments arguments);
 int bench_optimizer(Arguments arguments);
 

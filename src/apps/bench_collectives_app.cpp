@@ -1,0 +1,186 @@
+// `plait bench collectives`: measures this machine for a plan: messages between ranks, products, memory. Writes it as
+// a machine file, which `schedule.machine` names.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <optional>
+#include <thread>
+
+#include "apps/benches.h"
+#include "apps/command_line.h"
+#include "base/errors.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "plan/machine_file.h"
+#include "train/bench_machine.h"
+#include "train/durable_file.h"
+#include "wire/ranks.h"
+
+namespace plait {
+namespace {
+
+constexpr Collective kKinds[] = {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+                                 Collective::all_to_all};
+constexpr double kTotal = 60;  // s: of all messages, if most are short enough
+
+struct Request {
+  int64_t ranks = 2, node = 0, threads = 0;
+  std::string out, name, least = "256", most = "4MiB";
+  double seconds = kTotal;
+};
+
+// One line that changes on a terminal, one line for each tenth elsewhere.
+class Progress {
+ public:
+  void tell(const std::string& what, int done, int all) {
+    const std::string left = done == 0 ? "" : human_seconds(seconds() / done * (all - done)) + " left";
+    if (terminal_ || 10 * done / all > tenth_)
+      fmt::print(stderr, "{}{:3}% {:<56} {:>16}{}", terminal_ ? "\r" : "", 100 * done / all, what, left,
+                 terminal_ ? "" : "\n");
+    tenth_ = 10 * done / all;
+  }
+
+  void end() const { fmt::print(stderr, "{}measured in {}\n", terminal_ ? "\n" : "", human_seconds(seconds())); }
+
+ private:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  int tenth_ = -1;
+  bool terminal_ = isatty(STDERR_FILENO) != 0;
+};
+
+std::string model_of_processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "a processor";
+}
+
+MachineRequest machine_request(const Request& request) {
+  MachineRequest r{.messages = {.per_node = static_cast<int>(request.node),
+                                .least = *parse_bytes(request.least),
+                                .most = *parse_bytes(request.most)}};
+  const int parts = num_parts(static_cast<int>(request.ranks), r.messages);
+  r.messages.repeats.seconds = request.seconds / (8.0 * parts);  // about eight sizes each
+  r.compute.repeats.seconds = request.seconds / 300;
+  return r;
+}
+
+std::string per_second(double bytes) { return human_bytes(bytes) + "/s"; }
+std::string percent(double share) { return fmt::format("{:.0f}%", 100 * share); }
+
+void print_messages(const Measured& measured, const Machine& machine) {
+  Table table({"group", "crosses", "collective", "alpha", "1/beta", "r2", "worst", "largest", "takes"});
+  for (const MeasuredGroup& group : measured.groups)
+    for (Collective kind : kKinds) {
+      const auto& samples = group.samples[static_cast<size_t>(kind)];
+      const MessageFit fit = fit_messages(samples);
+      table.row({text(group.digits), machine.levels[static_cast<size_t>(level_of(measured, group.digits))].name,
+                 std::string(name(kind)), human_seconds(fit.cost.alpha),
+                 fit.cost.beta > 0 ? per_second(1 / fit.cost.beta) : "-", fmt::format("{:.3f}", fit.cost.r2),
+                 percent(fit.worst), human_bytes(samples.back().bytes), human_seconds(samples.back().seconds)});
+    }
+  fmt::print("{}", table.str());
+  fmt::print(
+      "a message of which a rank sends b bytes takes alpha + beta b while all groups of its shape send; worst: the\n"
+      "largest error of that line; \"2 of 4\": two ranks four apart\n\n");
+}
+
+void print_pairs(const Measured& measured) {
+  if (measured.pairs.empty()) return;
+  Table table({"all_to_all between nodes", "beside, within", "group", "together / one after the other"});
+  for (const PairCost& p : measured.pairs)
+    table.row({text(p.first), std::string(name(p.second_kind)), text(p.second), percent(p.share)});
+  fmt::print("{}\n", table.str());
+}
+
+void print_compute(const Measured& measured) {
+  Table table({"rows x columns x inner", "GF/s of a rank"});
+  for (const ProductPoint& p : measured.products)
+    table.row({fmt::format("{} x {} x {}", p.rows, p.columns, p.inner), fmt::format("{:.1f}", p.flops / 1e9)});
+  fmt::print("{}while all ranks compute: {} of memory a rank; {} from one op to the next\n\n", table.str(),
+             per_second(measured.memory_bytes), human_seconds(measured.start));
+}
+
+void print_copies(const std::vector<CopyTurn>& copies) {
+  if (copies.empty()) return;
+  Table table({"two ranks of a node", "bytes a rank writes", "wire", "memcpy", "wire / memcpy"});
+  for (const CopyTurn& c : copies) {
+    const auto bytes = static_cast<double>(c.bytes);
+    table.row({std::string(name(c.kind)), human_bytes(bytes), per_second(bytes / c.seconds),
+               per_second(bytes / c.copy_seconds), percent(c.share())});
+  }
+  fmt::print("{}memcpy: as many bytes, on both ranks at the same time\n\n", table.str());
+}
+
+void check_request(Request& r) {
+  if (r.ranks < 2) input_error("--ranks {}: expected at least 2", r.ranks);
+  if (r.node == 0) r.node = r.ranks;
+  if (r.node < 1 || r.ranks % r.node != 0)
+    input_error("--node {}: expected a divisor of the {} ranks", r.node, r.ranks);
+  if (r.threads == 0) r.threads = std::max<int64_t>(1, std::thread::hardware_concurrency() / r.ranks);
+  if (r.threads < 1) input_error("--threads {}: expected at least 1", r.threads);
+  if (!(r.seconds > 0)) input_error("--seconds {}: expected a number above 0", r.seconds);
+  for (const auto& [flag, size] : {std::pair("--least", r.least), std::pair("--most", r.most)})
+    if (!parse_bytes(size)) input_error("{} {}: expected a size such as 4MiB", flag, size);
+  if (*parse_bytes(r.most) < *parse_bytes(r.least)) input_error("--most {}: less than --least {}", r.most, r.least);
+}
+
+std::string note_of(const Request& r) {
+  return fmt::format("plait bench collectives: {} ranks with {} thread{} each, nodes of {}", r.ranks, r.threads,
+                     r.threads == 1 ? "" : "s", r.node);
+}
+
+void save(const std::string& path, const Machine& machine) {
+  DurableFile file(path);
+  file.write(to_toml(machine));
+  file.commit();
+}
+
+}  // namespace
+
+int bench_collectives(Arguments arguments) {
+  Request request;
+  CommandLine line("bench collectives",
+                   "Measures messages between ranks, products and memory: a machine file for plans");
+  line.option("--ranks", request.ranks, "how many")
+      .option("--node", request.node, "ranks of a node; by default all are in one")
+      .option("--threads", request.threads, "of a rank; by default the cores are shared out")
+      .option("--out", request.out, "the machine file to write, such as machine.toml")
+      .option("--name", request.name, "of the machine; by default its processor")
+      .option("--least", request.least, "the smallest message: of the larger side of a rank")
+      .option("--most", request.most, "the largest message; where messages are slow it stays smaller")
+      .option("--seconds", request.seconds, "about how long to measure messages");
+  if (!line.parse(arguments)) return 0;
+  check_request(request);
+  std::optional<MachineBench> bench;  // rank 0's
+  const wire::LocalOptions ranks{.ranks = static_cast<int>(request.ranks),
+                                 .threads = static_cast<int>(request.threads)};
+  wire::run_ranks(ranks, [&](int rank, wire::World& world) {
+    Progress progress;
+    MachineRequest wanted = machine_request(request);
+    wanted.progress = [&](const std::string& what, int done, int all) { progress.tell(what, done, all); };
+    MachineBench found = bench_machine(rank, world, std::move(wanted));
+    if (rank != 0) return;
+    progress.end();
+    bench = std::move(found);
+  });
+  if (!bench) return 0;
+  Machine machine = fitted(bench->measured);
+  machine.name = request.name.empty() ? model_of_processor() : request.name;
+  machine.note = note_of(request);
+  fmt::print("{}\n\n", machine.note);
+  print_messages(bench->measured, machine);
+  print_pairs(bench->measured);
+  print_compute(bench->measured);
+  print_copies(bench->copies);
+  if (!request.out.empty()) {
+    save(request.out, machine);
+    fmt::print("{}\n", request.out);
+  }
+  return 0;
+}
+
+}  // namespace plait
