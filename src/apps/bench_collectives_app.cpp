@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <optional>
 #include <thread>
 
 #include "apps/benches.h"
 #include "apps/command_line.h"
+#include "apps/numbers.h"
 #include "base/errors.h"
 #include "base/table.h"
 #include "base/text.h"
@@ -23,11 +23,12 @@ namespace {
 
 constexpr Collective kKinds[] = {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
                                  Collective::all_to_all};
+constexpr const char* kName = "bench collectives";
 constexpr double kTotal = 60;  // s: of all messages, if most are short enough
 
 struct Request {
   int64_t ranks = 2, node = 0, threads = 0;
-  std::string out, name, least = "256", most = "4MiB";
+  std::string out, numbers, name, least = "256", most = "4MiB";
   double seconds = kTotal;
 };
 
@@ -51,13 +52,6 @@ class Progress {
   bool terminal_ = isatty(STDERR_FILENO) != 0;
 };
 
-std::string model_of_processor() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  return "a processor";
-}
-
 MachineRequest machine_request(const Request& request) {
   MachineRequest r{.messages = {.per_node = static_cast<int>(request.node),
                                 .least = *parse_bytes(request.least),
@@ -71,7 +65,7 @@ MachineRequest machine_request(const Request& request) {
 std::string per_second(double bytes) { return human_bytes(bytes) + "/s"; }
 std::string percent(double share) { return fmt::format("{:.0f}%", 100 * share); }
 
-void print_messages(const Measured& measured, const Machine& machine) {
+std::string messages_text(const Measured& measured, const Machine& machine) {
   Table table({"group", "crosses", "collective", "alpha", "1/beta", "r2", "worst", "largest", "takes"});
   for (const MeasuredGroup& group : measured.groups)
     for (Collective kind : kKinds) {
@@ -82,37 +76,41 @@ void print_messages(const Measured& measured, const Machine& machine) {
                  fit.cost.beta > 0 ? per_second(1 / fit.cost.beta) : "-", fmt::format("{:.3f}", fit.cost.r2),
                  percent(fit.worst), human_bytes(samples.back().bytes), human_seconds(samples.back().seconds)});
     }
-  fmt::print("{}", table.str());
-  fmt::print(
-      "a message of which a rank sends b bytes takes alpha + beta b while all groups of its shape send; worst: the\n"
-      "largest error of that line; \"2 of 4\": two ranks four apart\n\n");
+  return table.str() +
+         "a message of which a rank sends b bytes takes alpha + beta b while all groups of its shape send; worst: the\n"
+         "largest error of that line; \"2 of 4\": two ranks four apart\n\n";
 }
 
-void print_pairs(const Measured& measured) {
-  if (measured.pairs.empty()) return;
+std::string pairs_text(const Measured& measured) {
+  if (measured.pairs.empty()) return "";
   Table table({"all_to_all between nodes", "beside, within", "group", "together / one after the other"});
   for (const PairCost& p : measured.pairs)
     table.row({text(p.first), std::string(name(p.second_kind)), text(p.second), percent(p.share)});
-  fmt::print("{}\n", table.str());
+  return table.str() + "\n";
 }
 
-void print_compute(const Measured& measured) {
+std::string compute_text(const Measured& measured) {
   Table table({"rows x columns x inner", "GF/s of a rank"});
   for (const ProductPoint& p : measured.products)
     table.row({fmt::format("{} x {} x {}", p.rows, p.columns, p.inner), fmt::format("{:.1f}", p.flops / 1e9)});
-  fmt::print("{}while all ranks compute: {} of memory a rank; {} from one op to the next\n\n", table.str(),
-             per_second(measured.memory_bytes), human_seconds(measured.start));
+  return fmt::format("{}while all ranks compute: {} of memory a rank; {} from one op to the next\n\n", table.str(),
+                     per_second(measured.memory_bytes), human_seconds(measured.start));
 }
 
-void print_copies(const std::vector<CopyTurn>& copies) {
-  if (copies.empty()) return;
+std::string copies_text(const std::vector<CopyTurn>& copies) {
+  if (copies.empty()) return "";
   Table table({"two ranks of a node", "bytes a rank writes", "wire", "memcpy", "wire / memcpy"});
   for (const CopyTurn& c : copies) {
     const auto bytes = static_cast<double>(c.bytes);
     table.row({std::string(name(c.kind)), human_bytes(bytes), per_second(bytes / c.seconds),
                per_second(bytes / c.copy_seconds), percent(c.share())});
   }
-  fmt::print("{}memcpy: as many bytes, on both ranks at the same time\n\n", table.str());
+  return table.str() + "memcpy: as many bytes, on both ranks at the same time\n";
+}
+
+std::string report(const MachineBench& bench, const Machine& machine) {
+  return machine.note + "\n\n" + messages_text(bench.measured, machine) + pairs_text(bench.measured) +
+         compute_text(bench.measured) + copies_text(bench.copies);
 }
 
 void check_request(Request& r) {
@@ -143,18 +141,19 @@ void save(const std::string& path, const Machine& machine) {
 
 int bench_collectives(Arguments arguments) {
   Request request;
-  CommandLine line("bench collectives",
-                   "Measures messages between ranks, products and memory: a machine file for plans");
+  CommandLine line(kName, "Measures messages between ranks, products and memory: a machine file for plans");
   line.option("--ranks", request.ranks, "how many")
       .option("--node", request.node, "ranks of a node; by default all are in one")
       .option("--threads", request.threads, "of a rank; by default the cores are shared out")
       .option("--out", request.out, "the machine file to write, such as machine.toml")
+      .option("--numbers", request.numbers, "a document whose section `bench collectives` is to hold the numbers")
       .option("--name", request.name, "of the machine; by default its processor")
       .option("--least", request.least, "the smallest message: of the larger side of a rank")
       .option("--most", request.most, "the largest message; where messages are slow it stays smaller")
       .option("--seconds", request.seconds, "about how long to measure messages");
   if (!line.parse(arguments)) return 0;
   check_request(request);
+  if (!request.numbers.empty()) expect_section(request.numbers, kName);
   std::optional<MachineBench> bench;  // rank 0's
   const wire::LocalOptions ranks{.ranks = static_cast<int>(request.ranks),
                                  .threads = static_cast<int>(request.threads)};
@@ -169,13 +168,12 @@ int bench_collectives(Arguments arguments) {
   });
   if (!bench) return 0;
   Machine machine = fitted(bench->measured);
-  machine.name = request.name.empty() ? model_of_processor() : request.name;
+  machine.name = request.name.empty() ? processor() : request.name;
   machine.note = note_of(request);
-  fmt::print("{}\n\n", machine.note);
-  print_messages(bench->measured, machine);
-  print_pairs(bench->measured);
-  print_compute(bench->measured);
-  print_copies(bench->copies);
+  const std::string text = report(*bench, machine);
+  fmt::print("{}", text);
+  if (!request.numbers.empty())
+    write_numbers(request.numbers, {.section = kName, .command = command_of(kName, arguments), .text = fenced(text)});
   if (!request.out.empty()) {
     save(request.out, machine);
     fmt::print("{}\n", request.out);
