@@ -32,48 +32,24 @@ def start_others(a):
     return meet
 
 
-class Layer:
-    def __init__(self, a, torch, deepspeed):
-        from deepspeed.moe.layer import MoE
-        self.a, self.torch = a, torch
-        torch.manual_seed(1)
-        expert = torch.nn.Sequential(torch.nn.Linear(a.width, a.hidden, bias=False), torch.nn.GELU(),
-                                     torch.nn.Linear(a.hidden, a.width, bias=False))
-        self.moe = MoE(a.width, expert, num_experts=a.experts, ep_size=a.ranks, k=a.top,
-                       capacity_factor=a.capacity or 1.0, drop_tokens=a.capacity > 0)
-        self.moe.set_deepspeed_parallelism()
-        torch.manual_seed(2 + a.rank)
-        self.x, self.dy = (torch.randn(a.tokens, a.width) for _ in range(2))
-        self.x.requires_grad_(True)
-
-    def step(self):
-        self.x.grad = None
-        self.moe.zero_grad(set_to_none=True)
-        y, aux, self.counts = self.moe(self.x)
-        ((y * self.dy).sum() + 0.01 * aux).backward()
-
-    def lost(self):
-        """Routes dropped and slots left empty by this rank's tokens."""
-        a, counts = self.a, [int(n) for n in self.counts]
-        room = max(math.ceil(a.tokens * a.top * a.capacity / a.experts), 4) if a.capacity else max(counts)
-        dropped = sum(max(0, n - room) for n in counts)
-        return dropped, a.experts * room - (sum(counts) - dropped)
+def lost(a, counts):
+    """Routes dropped and slots left empty by this rank's tokens."""
+    counts = [int(n) for n in counts]
+    room = max(math.ceil(a.tokens * a.top * a.capacity / a.experts), 4) if a.capacity else max(counts)
+    dropped = sum(max(0, n - room) for n in counts)
+    return dropped, a.experts * room - (sum(counts) - dropped)
 
 
 def main():
     a = arguments()
-    say = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # DeepSpeed talks on the standard output
-    os.environ["DS_ACCELERATOR"] = "cpu"
     meet = a.meet or start_others(a)
-    import torch
+    import deepspeed_moe
+    say = deepspeed_moe.keep_output()
+    deepspeed, dist, torch = deepspeed_moe.deepspeed, deepspeed_moe.dist, deepspeed_moe.torch
     torch.set_num_threads(a.threads)
-    import deepspeed
-    os.environ.update(RANK=str(a.rank), WORLD_SIZE=str(a.ranks), LOCAL_RANK=str(a.rank))
-    deepspeed.init_distributed("gloo", auto_mpi_discovery=False, verbose=False, init_method=f"file://{meet}",
-                               rank=a.rank, world_size=a.ranks)
-    dist = torch.distributed
-    layer = Layer(a, torch, deepspeed)
+    deepspeed_moe.join(a.rank, a.ranks, f"file://{meet}")
+    layer = deepspeed_moe.Layer(deepspeed_moe.Shape(tokens=a.tokens, hidden=a.width, ffn=a.hidden, experts=a.experts,
+                                                    topk=a.top, ep=a.ranks, capacity_factor=a.capacity))
     for _ in range(a.warm_up):
         layer.step()
 
@@ -82,7 +58,7 @@ def main():
         dist.all_reduce(values)
         return values.tolist()
 
-    dropped, empty = together(layer.lost())
+    dropped, empty = together(lost(a, layer.counts))
     if a.rank == 0:
         print(json.dumps({"deepspeed": deepspeed.__version__, "torch": torch.__version__,
                           "tokens": a.tokens * a.ranks, "dropped": dropped, "padded": empty}), file=say, flush=True)
