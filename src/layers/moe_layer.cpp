@@ -40,7 +40,8 @@ MoeLayer build_moe_layer(const Mesh& mesh, const ModelSizes& sizes) {
     roots.push_back({aux});
   }
   if (sizes.family == Family::dtd) forward = drop_duplicates(forward, Axis::tp);
-  const Differentiated d = pipelined(differentiate(forward, roots), sizes);
+  Differentiated d = pipelined(differentiate(forward, roots), sizes);
+  d.schedule.repeat = Repeat{d.num_forward, d.num_forward, 1};
   for (const auto& [leaf, gradient] : d.gradients) layer.gradients[d.schedule.names[leaf]] = gradient;
   layer.schedule = lower(d.schedule);
   return layer;

@@ -37,6 +37,18 @@ TEST(MoeLayer, holds_the_gradient_of_its_input_as_the_dual_of_the_input) {
   EXPECT_EQ(s.leaf(s.find("dy"))->kind, LeafKind::data);
 }
 
+TEST(MoeLayer, turns_back_only_when_all_of_it_went_there) {
+  const MoeLayer layer =
+      build_moe_layer(Mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2}), one_layer(Family::sharded, Gate::softmax));
+  const Schedule& s = layer.schedule;
+  ASSERT_TRUE(s.repeat.has_value());
+  EXPECT_EQ(s.repeat->first, s.repeat->last) << "nothing is repeated";
+  const std::vector<int> made = makers(s);
+  EXPECT_LT(made[layer.y], s.repeat->first);
+  const ValueId dy = s.find("dy");
+  for (int i = 0; i < s.repeat->last; ++i) EXPECT_THAT(s.steps[i].in, testing::Not(testing::Contains(dy)));
+}
+
 TEST(MoeLayer, has_neither_norm_nor_attention) {
   const MoeLayer layer = build_moe_layer(Mesh{}, one_layer(Family::ted, Gate::softmax));
   for (const Step& step : layer.schedule.steps) EXPECT_FALSE(as<RmsNorm>(step.op) || as<Attention>(step.op));

@@ -1,31 +1,40 @@
 #include "plan/cost.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "plan/products.h"
+#include "plan/scratch.h"
 #include "schedule/wire_bytes.h"
 
 namespace plait {
 namespace {
 
-double elements(const Mesh& mesh, const Type& type) { return static_cast<double>(local_elements(mesh, type)); }
+// What the steps of one list have in common.
+struct Pricing {
+  const Schedule& schedule;
+  const Types& types;
+  const Machine& machine;
+  LoadProfile load;
+  Item item{.real = schedule.precision == Precision::mixed ? 2 : 4};
 
-double product_flops(const Mesh& mesh, const Type& a, const Type& b) {
-  double n = 2 * elements(mesh, a);
-  for (const Dim& dim : b.dims)
-    if (!a.has(dim.name)) n *= static_cast<double>(local_size(mesh, dim));
-  return n;
-}
+  const Mesh& mesh() const { return schedule.mesh; }
+  const Type& type(ValueId v) const { return types[v]; }
+
+  // How much more of a value the busiest rank has: rows that stand at their experts.
+  double crowd(const Type& type) const {
+    const Dim* experts = type.jagged_index() < 0 ? nullptr : type.find("E");
+    return experts && !experts->stack.empty() ? load.busiest : 1;
+  }
+  double elements(const Type& type) const {
+    return static_cast<double>(local_elements(schedule.mesh, type)) * crowd(type);
+  }
+  double bytes(ValueId v) const { return elements(types[v]) * item.of(types[v].dtype); }
+};
 
 // `products` products of a causal square: half of 2 S^2 A each.
-double attention_flops(const Mesh& mesh, const Type& q, double products) {
-  return products * elements(mesh, q) * static_cast<double>(local_size(mesh, *q.find("S")));
-}
-
-double flops(const Mesh& mesh, const Types& types, const Step& step) {
-  if (as<Einsum>(step.op)) return product_flops(mesh, types[step.in[0]], types[step.in[1]]);
-  if (as<Attention>(step.op)) return attention_flops(mesh, types[step.in[0]], 2);
-  if (as<AttentionGrad>(step.op)) return attention_flops(mesh, types[step.in[0]], 5);
-  return 0;
+double attention_flops(const Pricing& p, const Type& q, double products) {
+  return products * p.elements(q) * static_cast<double>(local_size(p.mesh(), *q.find("S")));
 }
 
 bool only_renames(const Op& op) {
@@ -36,13 +45,12 @@ bool only_renames(const Op& op) {
   return as<Split>(op) || as<Unflatten>(op) || as<Flatten>(op) || as<Unpack>(op);
 }
 
-double memory_bytes(const Mesh& mesh, const Types& types, const Step& step, Item item) {
+double memory_bytes(const Pricing& p, const Step& step) {
   if (only_renames(step.op)) return 0;
   double bytes = 0;
-  const auto touch = [&](ValueId v) { bytes += elements(mesh, types[v]) * item.of(types[v].dtype); };
-  for (ValueId v : step.out) touch(v);
+  for (ValueId v : step.out) bytes += p.bytes(v);
   if (as<Embed>(step.op)) return 2 * bytes;  // of the table only the rows of these ids
-  for (ValueId v : step.in) touch(v);
+  for (ValueId v : step.in) bytes += p.bytes(v);
   return bytes;
 }
 
@@ -63,34 +71,65 @@ std::vector<double> bytes_by_level(const Machine& machine, const Mesh& mesh, con
   return bytes;
 }
 
-StepCost message(const Machine& machine, const Mesh& mesh, const Legs& legs, const WireCost& wire) {
-  StepCost cost{.lane = 1 + level_of(machine, mesh, wire_atoms(legs)),
+double travel_seconds(const Machine& machine, const Mesh& mesh, const Legs& legs, const StepCost& cost) {
+  const Collective kind = collective(legs);
+  const std::vector<Atom> atoms = wire_atoms(legs);
+  if (const MessageCost* price = find_cost(machine, digits_of(mesh, atoms), kind))
+    return price->seconds(cost.wire_bytes);
+  double seconds = 0;
+  for (size_t l = 0; l < machine.levels.size(); ++l)
+    if (cost.level_bytes[l] > 0) seconds += machine.levels[l].of(kind).seconds(cost.level_bytes[l]);
+  return seconds;
+}
+
+// Bytes of the parts that a rank packs or unpacks.
+double copied_bytes(const Pricing& p, const Step& step) {
+  std::vector<int64_t> item;
+  for (const Type& type : p.types) item.push_back(p.item.of(type.dtype));
+  const RowCounts rows(p.mesh(), 0, nullptr);
+  return static_cast<double>(scratch_bytes({p.mesh(), 0, step, p.types, item, rows}));
+}
+
+StepCost message(const Pricing& p, const Step& step, WireCost wire) {
+  const Legs& legs = std::get<Move>(step.op).legs;
+  double crowd = 1;
+  for (ValueId v : step.out) crowd = std::max(crowd, p.crowd(p.type(v)));
+  for (ValueId v : step.in) crowd = std::max(crowd, p.crowd(p.type(v)));
+  wire.bytes *= crowd;
+  StepCost cost{.lane = 1 + level_of(p.machine, p.mesh(), wire_atoms(legs)),
                 .wire_bytes = wire.bytes,
+                .copied_bytes = copied_bytes(p, step) * crowd,
                 .ranks = wire.ranks,
-                .level_bytes = bytes_by_level(machine, mesh, legs, wire)};
-  for (size_t l = 0; l < machine.levels.size(); ++l) {
-    const MessageCost& price = machine.levels[l].of(wire.collective);
-    if (cost.level_bytes[l] > 0) cost.seconds += price.alpha + price.beta * cost.level_bytes[l];
+                .level_bytes = bytes_by_level(p.machine, p.mesh(), legs, wire)};
+  cost.seconds = travel_seconds(p.machine, p.mesh(), legs, cost) +
+                 2 * cost.copied_bytes / p.machine.memory_bytes;  // read, written
+  return cost;
+}
+
+StepCost computation(const Pricing& p, const Step& step) {
+  StepCost cost{.memory_bytes = memory_bytes(p, step)};
+  if (only_renames(step.op)) return cost;
+  double rate = p.machine.flops;
+  if (as<Einsum>(step.op)) {
+    const ProductSize size = product_size(p.mesh(), step, p.types);
+    cost.flops = size.flops() * std::max(p.crowd(p.type(step.in[0])), p.crowd(p.type(step.in[1])));
+    rate = product_rate(p.machine, size);
   }
+  if (as<Attention>(step.op)) cost.flops = attention_flops(p, p.type(step.in[0]), 2);
+  if (as<AttentionGrad>(step.op)) cost.flops = attention_flops(p, p.type(step.in[0]), 5);
+  cost.seconds = p.machine.start + std::max(cost.flops / rate, cost.memory_bytes / p.machine.memory_bytes);
   return cost;
 }
 
 }  // namespace
 
-std::vector<StepCost> step_costs(const Schedule& schedule, const Types& types, const Machine& machine) {
-  const Item item{.real = schedule.precision == Precision::mixed ? 2 : 4};
+std::vector<StepCost> step_costs(const Schedule& schedule, const Types& types, const Machine& machine,
+                                 const LoadProfile& load) {
+  const Pricing pricing{schedule, types, machine, load};
   std::vector<StepCost> costs;
   for (const Step& step : schedule.steps) {
-    const WireCost wire = wire_cost(schedule, types, step, item);
-    if (wire.ranks > 1) {
-      costs.push_back(message(machine, schedule.mesh, std::get<Move>(step.op).legs, wire));
-      continue;
-    }
-    StepCost cost{.flops = flops(schedule.mesh, types, step),
-                  .memory_bytes = memory_bytes(schedule.mesh, types, step, item)};
-    if (!only_renames(step.op))
-      cost.seconds = machine.start + std::max(cost.flops / machine.flops, cost.memory_bytes / machine.memory_bytes);
-    costs.push_back(cost);
+    const WireCost wire = wire_cost(schedule, types, step, pricing.item);
+    costs.push_back(wire.ranks > 1 ? message(pricing, step, wire) : computation(pricing, step));
   }
   return costs;
 }

@@ -91,7 +91,41 @@ TEST(Cost, of_an_all_to_all_over_two_levels_gives_each_its_share) {
   EXPECT_DOUBLE_EQ(cost.wire_bytes, 7 * to_each);
   EXPECT_DOUBLE_EQ(cost.level_bytes[0], 1 * to_each);
   EXPECT_DOUBLE_EQ(cost.level_bytes[1], 6 * to_each);
-  EXPECT_DOUBLE_EQ(cost.seconds, 1 + 0.01 * to_each + 100 + 0.1 * 6 * to_each);
+  // What is exchanged comes as columns for each source: unpacked, each byte read and written.
+  EXPECT_DOUBLE_EQ(cost.copied_bytes, 8 * to_each);
+  EXPECT_DOUBLE_EQ(cost.seconds, 1 + 0.01 * to_each + 100 + 0.1 * 6 * to_each + 2 * cost.copied_bytes / 1e3);
+}
+
+TEST(Cost, of_a_message_is_what_was_measured_for_groups_of_its_shape) {
+  Builder b{eight()};
+  const Atoms all = b.mesh().atoms();
+  b.exchange(b.leaf(LeafKind::parameter, "x", {{"E", 8, stack_of(all)}, {"T", 64}}), all, "E", "T");
+  Machine m = simple();
+  GroupCost group{.digits = {{8, 1}}, .level = 1};
+  group.cost[static_cast<size_t>(Collective::all_to_all)] = {.alpha = 7, .beta = 0.5};
+  m.groups = {group};
+  const StepCost cost = last(b, m);
+  EXPECT_DOUBLE_EQ(cost.seconds, 7 + 0.5 * cost.wire_bytes + 2 * cost.copied_bytes / 1e3);
+  m.groups[0].digits = {{4, 2}};
+  EXPECT_GT(last(b, m).seconds, 100) << "groups of another shape say nothing";
+}
+
+TEST(Cost, of_a_product_follows_the_measured_curve) {
+  Builder b{Mesh()};
+  const ValueId x = b.leaf(LeafKind::data, "x", {{"T", 64}, {"D", 32}}),
+                w = b.leaf(LeafKind::parameter, "w", {{"D", 32}, {"F", 128}});
+  b.add(Einsum{.out = {"T", "F"}}, {x, w});
+  Machine m = simple();
+  m.memory_bytes = 1e18;
+  const double flops = 2. * 64 * 32 * 128;
+  m.products = {{64, 128, 32, 1e9}, {4096, 4096, 4096, 1e11}};  // rows, columns, inner
+  EXPECT_DOUBLE_EQ(last(b, m).seconds, flops / 1e9) << "a measured size is taken as it is";
+  m.products[0].rows = 32;
+  const double between = last(b, m).seconds;
+  EXPECT_LT(between, flops / 1e9);
+  EXPECT_GT(between, flops / 1.1e9) << "near the near one";
+  m.products = {{32, 128, 32, 1e9}, {128, 128, 32, 3e9}};
+  EXPECT_DOUBLE_EQ(last(b, m).seconds, flops / 2e9) << "in the middle of two";
 }
 
 TEST(Cost, of_a_gather_over_two_levels_is_the_slowest_ones) {

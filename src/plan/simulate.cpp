@@ -4,6 +4,7 @@
 
 #include "base/errors.h"
 #include "schedule/lanes.h"
+#include "schedule/order.h"
 #include "schedule/wire_bytes.h"
 
 namespace plait {
@@ -91,6 +92,12 @@ Timeline simulate(const Schedule& schedule, const Timing& timing) {
     }
   }
   return timeline;
+}
+
+Schedule overlapped(const Schedule& schedule, const Machine& machine, int ranks_per_node) {
+  Pace pace{.lanes = lanes(schedule, ranks_per_node)};
+  for (const StepCost& cost : step_costs(schedule, check(schedule), machine)) pace.seconds.push_back(cost.seconds);
+  return reorder(schedule, pace);
 }
 
 Timing predicted(const Schedule& schedule, const std::vector<StepCost>& costs, int rows) {

@@ -31,6 +31,9 @@ struct Timing {
 // REQUIRES a lane for each step, and as many seconds in each row as the issue order is long.
 Timeline simulate(const Schedule& schedule, const Timing& timing);
 
+// The list in the order that overlaps best on this machine, its messages on lanes (see schedule/order).
+Schedule overlapped(const Schedule& schedule, const Machine& machine, int ranks_per_node);
+
 // Predicted; `rows` 1, or one for each rank.
 Timing predicted(const Schedule& schedule, const std::vector<StepCost>& costs, int rows = 1);
 

@@ -104,9 +104,10 @@ void Executor::run(const Feed& feed) {
     if (leaf.kind == LeafKind::sum) values_[leaf.value].tensor.zero_();
   const int end = static_cast<int>(schedule_.steps.size());
   const Repeat r = schedule_.repeat.value_or(Repeat{0, end, 1});
+  feed_leaves(feed, LeafKind::data, 0);
   run_steps(0, r.first);
   for (int micro = 0; micro < r.times; ++micro) {
-    feed_leaves(feed, LeafKind::data, micro);
+    if (micro > 0) feed_leaves(feed, LeafKind::data, micro);
     run_steps(r.first, r.last);
   }
   for (ValueId v : freed_after_section_) values_[v] = {};

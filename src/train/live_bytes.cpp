@@ -18,7 +18,7 @@ struct Life {
 
 int64_t live_bytes(const Executor& executor, const std::vector<ValueId>& kept) {
   const Schedule& s = executor.schedule();
-  expects(!s.repeat, "live_bytes: a list without a repeated section");
+  expects(!s.repeat || s.repeat->first == s.repeat->last, "live_bytes: a list that repeats nothing");
   const int end = static_cast<int>(s.steps.size());
   std::map<const void*, Life> lives;  // by the memory's address
   const auto memory = [&](ValueId v) { return static_cast<const void*>(executor.value(v).storage().data()); };

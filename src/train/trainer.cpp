@@ -11,7 +11,6 @@
 #include "base/random.h"
 #include "data/batch.h"
 #include "plan/simulate.h"
-#include "schedule/order.h"
 #include "train/feed.h"
 
 namespace plait {
@@ -46,11 +45,7 @@ RunShape run_shape(const Config& c) {
 
 TrainingStep build_step(const RunShape& shape) {
   TrainingStep step = build_step(shape.mesh, shape.sizes, shape.optimizer, {shape.num_micro, shape.bucket});
-  if (!shape.pace) return step;
-  Pace pace{.lanes = lanes(step.schedule, shape.ranks_per_node)};
-  for (const StepCost& cost : step_costs(step.schedule, check(step.schedule), *shape.pace))
-    pace.seconds.push_back(cost.seconds);
-  step.schedule = reorder(step.schedule, pace);
+  if (shape.pace) step.schedule = overlapped(step.schedule, *shape.pace, shape.ranks_per_node);
   return step;
 }
 

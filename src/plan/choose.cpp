@@ -1,0 +1,132 @@
+#include "plan/choose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "layers/moe_layer.h"
+#include "plan/simulate.h"
+#include "schedule/lanes.h"
+
+namespace plait {
+namespace {
+
+constexpr int64_t kMostChunks = 8;
+
+// Of equals the first wins: those that send least and are simplest stand in front.
+constexpr Family kFamilies[] = {Family::sharded, Family::s1, Family::s2, Family::dtd, Family::ted, Family::parm};
+
+bool slices(Family family) { return family == Family::dtd || family == Family::s2; }
+bool fuses(Family family) { return family == Family::s1 || family == Family::s2 || family == Family::sharded; }
+
+struct Axes {
+  int tp, esp, ep;
+};
+Axes axes(const Mesh& mesh) { return {mesh.extent(Axis::tp), mesh.extent(Axis::esp), mesh.extent(Axis::ep)}; }
+
+// Tokens that one rank's gate sees.
+int64_t gated_tokens(const Mesh& mesh, const ModelSizes& s, Family family) {
+  const int64_t tokens = s.tokens() / mesh.extent(Axis::dp);
+  if (family == Family::parm) return tokens * mesh.extent(Axis::esp);
+  return family == Family::sharded || family == Family::s1 ? tokens / mesh.extent(Axis::tp) : tokens;
+}
+
+// Copies of a token must go where the token goes, and a gate must not take them for others.
+bool copies_count_as_tokens(const ModelSizes& s) {
+  if (s.gate == Gate::expert_choice || s.gate == Gate::base || s.noise || s.jitter > 0 || s.aux_group > 0) return false;
+  return s.rule.sample == Sample::none && (s.capacity == 0 || s.capacity >= s.group);
+}
+
+bool layout_fits(const Mesh& mesh, const ModelSizes& s, const Candidate& c) {
+  const auto [tp, esp, ep] = axes(mesh);
+  if ((c.family == Family::ted || c.family == Family::dtd) && tp != esp) return false;
+  if (c.fuse == Fuse::yes && !(fuses(c.family) && ep > 1 && esp > 1)) return false;
+  if (c.family == Family::parm && tp > 1 && !copies_count_as_tokens(s)) return false;
+  // Slots and the gather over esp share a stack.
+  return !(c.family == Family::s2 && s.capacity > 0 && c.fuse == Fuse::no && tp > esp);
+}
+
+bool dispatch_fits(const Mesh& mesh, const ModelSizes& s, Family family) {
+  if (s.dispatch == Dispatch::direct) return true;
+  if (family == Family::dtd) return false;
+  if (s.dispatch == Dispatch::levels)
+    return !(family == Family::s2 && s.capacity > 0 && mesh.extent(Axis::tp) > mesh.sizes().node);
+  return family != Family::parm && !(family == Family::s2 && s.slice_rows);
+}
+
+// Groups are cut at the same tokens, and slots are as many.
+bool same_groups(const Mesh& mesh, const ModelSizes& s, const Candidate& c) {
+  const int64_t gated = gated_tokens(mesh, s, c.family);
+  if (s.group > 0 && gated % s.group != 0) return false;
+  if (s.aux_group > 0 && s.gate != Gate::sigmoid && gated % s.aux_group != 0) return false;
+  const int64_t parts = std::max(c.chunks, c.chunks_backward) * (slices(c.family) ? mesh.extent(Axis::tp) : 1);
+  return s.capacity % parts == 0;
+}
+
+bool chunks_nest(const Candidate& c) {
+  return std::max(c.chunks, c.chunks_backward) % std::min(c.chunks, c.chunks_backward) == 0;
+}
+
+double seconds_of(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, int ranks_per_node,
+                  const LoadProfile& load) {
+  Schedule s = build_moe_layer(mesh, sizes).schedule;
+  if (ranks_per_node > 0) s = overlapped(s, machine, ranks_per_node);
+  Timing timing = predicted(s, step_costs(s, check(s), machine, load));
+  std::ranges::fill(timing.lanes, kComputeLane);
+  if (ranks_per_node > 0)
+    std::ranges::transform(lanes(s, ranks_per_node), timing.lanes.begin(),
+                           [](Lane lane) { return static_cast<int>(lane); });
+  return simulate(s, timing).makespan;
+}
+
+}  // namespace
+
+std::string_view name(Family family) {
+  constexpr std::string_view names[] = {"ted", "dtd", "parm", "s1", "s2", "sharded"};
+  return names[static_cast<int>(family)];
+}
+
+std::string to_string(const Candidate& c) {
+  std::string text = fmt::format("{}{}", name(c.family), c.fuse == Fuse::yes ? " fused" : "");
+  if (c.chunks == c.chunks_backward) return c.chunks == 1 ? text : fmt::format("{}, {} chunks", text, c.chunks);
+  return fmt::format("{}, {} chunk{} ({} backward)", text, c.chunks, c.chunks == 1 ? "" : "s", c.chunks_backward);
+}
+
+ModelSizes with(ModelSizes sizes, const Candidate& c) {
+  sizes.family = c.family;
+  sizes.fuse = c.fuse == Fuse::yes;
+  sizes.chunks = c.chunks;
+  sizes.chunks_backward = c.chunks_backward;
+  return sizes;
+}
+
+bool legal(const Mesh& mesh, const ModelSizes& sizes, const Candidate& c) {
+  return chunks_nest(c) && layout_fits(mesh, sizes, c) && dispatch_fits(mesh, sizes, c.family) &&
+         same_groups(mesh, sizes, c);
+}
+
+std::vector<Candidate> candidates(const Mesh& mesh, const ModelSizes& sizes, int ranks_per_node) {
+  const int64_t most = ranks_per_node > 0 ? kMostChunks : 1;
+  std::vector<Candidate> all;
+  for (Family family : kFamilies)
+    for (Fuse fuse : {Fuse::no, Fuse::yes})
+      for (int64_t forward = 1; forward <= most; ++forward)
+        for (int64_t backward = 1; backward <= most; ++backward)
+          if (const Candidate c{family, fuse, forward, backward}; legal(mesh, sizes, c)) all.push_back(c);
+  return all;
+}
+
+std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, int ranks_per_node,
+                            const LoadProfile& load) {
+  ModelSizes layer = sizes;
+  layer.layers = layer.moe_every = 1;
+  std::vector<Choice> all;
+  for (const Candidate& c : candidates(mesh, layer, ranks_per_node))
+    all.push_back({c, seconds_of(mesh, with(layer, c), machine, ranks_per_node, load)});
+  // Seconds that differ in their last bits, as sums in another order do, are equal.
+  std::ranges::stable_sort(all, {}, [](const Choice& c) { return std::llround(c.seconds * 1e10); });
+  return all;
+}
+
+}  // namespace plait

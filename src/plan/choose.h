@@ -1,0 +1,42 @@
+// Which schedule of an MoE layer is fastest on a machine: every family that computes the same function, with or without
+// fused messages, in 1 to 8 chunks forward and backward, costed and performed in thought.
+#pragma once
+#include <string>
+
+#include "layers/sizes.h"
+#include "plan/cost.h"
+
+namespace plait {
+
+enum class Fuse { no, yes };
+
+struct Candidate {
+  Family family = Family::sharded;
+  Fuse fuse = Fuse::no;
+  int64_t chunks = 1, chunks_backward = 1;
+  bool operator==(const Candidate&) const = default;
+};
+std::string to_string(const Candidate& candidate);  // "s1 fused, 2 chunks (4 backward)"
+std::string_view name(Family family);
+
+struct Choice {
+  Candidate candidate;
+  double seconds = 0;  // of the layer, forward and backward
+};
+
+ModelSizes with(ModelSizes sizes, const Candidate& candidate);
+
+// Whether a layer of these sizes can be written so, and then computes what the one-rank reference of `sizes` does: with
+// the same gate groups and the same capacity.
+bool legal(const Mesh& mesh, const ModelSizes& sizes, const Candidate& candidate);
+
+// All that are legal, in a fixed order. `ranks_per_node`: of the lanes of messages; 0: they travel in the rank's own
+// thread, and in one chunk, since more never pay there.
+std::vector<Candidate> candidates(const Mesh& mesh, const ModelSizes& sizes, int ranks_per_node);
+
+// Of all candidates, fastest first; of equals the one that `candidates` lists first. With lanes the list is in the
+// order that overlaps best. REQUIRES sizes that have experts; a layer is priced alone, however many there are.
+std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, int ranks_per_node,
+                            const LoadProfile& load = {});
+
+}  // namespace plait

@@ -1,0 +1,174 @@
+// The choice of a schedule: what is legal, that the fastest wins, and that imbalance and shards of experts count.
+#include "plan/choose.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/errors.h"
+#include "layers/moe_layer.h"
+
+namespace plait {
+namespace {
+
+ModelSizes sizes() {
+  ModelSizes s{.sequences = 8, .positions = 64, .width = 64, .moe_every = 1};
+  s.experts = 8, s.top_k = 2, s.expert_ffn = 128;
+  return s;
+}
+
+// Messages between nodes cost what is given; all else is fast.
+Machine machine(MessageCost inside, MessageCost between) {
+  Machine m = default_machine(2);
+  for (size_t c = 1; c < 5; ++c) m.levels[0].cost[c] = inside, m.levels[1].cost[c] = between;
+  return m;
+}
+
+const Mesh kEight({.ranks = 8, .tp = 2, .esp = 2, .ep = 4});
+
+double seconds(const std::vector<Choice>& choices, const Candidate& c) {
+  const auto it = std::ranges::find(choices, c, &Choice::candidate);
+  return it == choices.end() ? -1 : it->seconds;
+}
+
+TEST(Choices, are_all_families_fused_or_not_and_fastest_first) {
+  const std::vector<Choice> all = choices(kEight, sizes(), default_machine(2), 0);
+  std::set<std::string> names;
+  for (const Choice& c : all) names.insert(to_string(c.candidate));
+  EXPECT_EQ(names, (std::set<std::string>{"dtd", "parm", "s1", "s1 fused", "s2", "s2 fused", "sharded", "sharded fused",
+                                          "ted"}));
+  EXPECT_TRUE(std::ranges::is_sorted(all, {}, &Choice::seconds));
+  EXPECT_GT(all.front().seconds, 0);
+}
+
+TEST(Choices, between_slow_nodes_send_least_over_them) {
+  // Fused messages send esp times more between nodes; with one price for all of them they would win by fewer messages.
+  const auto slow = choices(kEight, sizes(), machine({1e-6, 1e-11}, {1e-4, 1e-7}), 0);
+  EXPECT_EQ(slow.front().candidate.fuse, Fuse::no);
+  EXPECT_GT(seconds(slow, {Family::s1, Fuse::yes}), 1.5 * seconds(slow, {Family::s1, Fuse::no}));
+}
+
+TEST(Choices, take_fused_messages_where_starting_them_is_what_costs) {
+  Machine m = machine({1e-3, 1e-12}, {1e-3, 1e-12});
+  m.levels[0].ranks = 8;
+  const auto all = choices(kEight, sizes(), m, 0);
+  for (Family family : {Family::s1, Family::s2, Family::sharded})
+    EXPECT_LT(seconds(all, {family, Fuse::yes}), seconds(all, {family, Fuse::no}) - 2e-3);
+  // What was measured for groups of one shape counts more than the level.
+  GroupCost fused{.digits = {{8, 1}}};
+  fused.cost[static_cast<size_t>(Collective::all_to_all)] = {.alpha = 5e-3, .beta = 1e-12};
+  m.groups = {fused};
+  EXPECT_GT(seconds(choices(kEight, sizes(), m, 0), {Family::s1, Fuse::yes}),
+            seconds(all, {Family::s1, Fuse::no}) + 2e-3);
+}
+
+TEST(Choices, use_chunks_only_where_messages_have_lanes) {
+  for (const Choice& c : choices(kEight, sizes(), default_machine(2), 0)) {
+    EXPECT_EQ(c.candidate.chunks, 1);
+    EXPECT_EQ(c.candidate.chunks_backward, 1);
+  }
+  Machine m = machine({1e-7, 1e-10}, {1e-7, 1e-7});  // a wire about as fast as the experts
+  m.start = 0, m.flops = 2e9;
+  ModelSizes large = sizes();
+  large.expert_ffn = 256;
+  const auto all = choices(kEight, large, m, 2);
+  EXPECT_GT(all.front().candidate.chunks, 1);
+  EXPECT_LT(all.front().seconds, .9 * seconds(all, {all.front().candidate.family, all.front().candidate.fuse}));
+}
+
+std::string fuse_word(const Candidate& c) {
+  const bool takes = c.family == Family::s1 || c.family == Family::s2 || c.family == Family::sharded;
+  return !takes ? "auto" : c.fuse == Fuse::yes ? "yes" : "no";
+}
+
+// The config that asks for a candidate by name, with the gate groups of `base`.
+Config asking_for(const Config& base, const Candidate& c) {
+  Config config = base;
+  config.schedule.moe = name(c.family);
+  config.schedule.fuse = fuse_word(c);
+  config.schedule.chunks = c.chunks;
+  config.schedule.chunks_backward = c.chunks_backward;
+  if (base.moe.capacity || base.moe.gate == "base") config.moe.group = gate_group(base);
+  return config;
+}
+
+// By the rules of configs: accepted, and with the same groups and slots.
+bool accepted(const Config& base, const Candidate& c) {
+  const Config config = asking_for(base, c);
+  try {
+    validate(config);
+  } catch (const InputError&) {
+    return false;
+  }
+  const ModelSizes mine = model_sizes(config), theirs = model_sizes(base);
+  return mine.group == theirs.group && mine.capacity == theirs.capacity && mine.aux_group == theirs.aux_group;
+}
+
+TEST(Legal, is_what_a_config_accepts_and_a_layer_can_be_written_with) {
+  const std::vector<std::vector<std::string>> layouts = {{"mesh.tp=2", "mesh.ep=2"},
+                                                         {"mesh.tp=4", "mesh.esp=2", "mesh.ep=4"},
+                                                         {"mesh.tp=1", "mesh.esp=2", "mesh.ep=2"},
+                                                         {"mesh.tp=4", "mesh.esp=1", "mesh.ep=4"},
+                                                         {"mesh.tp=2", "mesh.ep=2", "mesh.dp=4", "mesh.node=2"}};
+  const std::vector<std::vector<std::string>> kinds = {{},
+                                                       {"moe.capacity=1.0"},
+                                                       {"moe.capacity=1.5", "moe.drop=rts"},
+                                                       {"moe.capacity=4.0"},
+                                                       {"moe.gate=base", "moe.num_experts_per_tok=1"},
+                                                       {"moe.gate=expert_choice", "moe.capacity=1.0"},
+                                                       {"moe.gate=noisy_topk"},
+                                                       {"moe.jitter=0.1"},
+                                                       {"schedule.dispatch=node", "mesh.ep=4", "mesh.node=4"},
+                                                       {"schedule.dispatch=levels", "mesh.ep=4", "mesh.node=4"}};
+  int seen = 0, good = 0;
+  for (const auto& layout : layouts)
+    for (const auto& kind : kinds) {
+      std::vector<std::string> keys = {"moe.num_experts=4", "model.num_hidden_layers=1", "train.seq_length=16"};
+      keys.insert(keys.end(), layout.begin(), layout.end());
+      keys.insert(keys.end(), kind.begin(), kind.end());
+      Config base;
+      try {
+        base = ready_config("", keys);
+      } catch (const InputError&) {
+        continue;  // nodes that do not fit the layout
+      }
+      const MeshSize size{.ranks = static_cast<int>(num_ranks(base)),
+                          .tp = static_cast<int>(base.mesh.tp),
+                          .esp = static_cast<int>(base.mesh.esp),
+                          .ep = static_cast<int>(base.mesh.ep),
+                          .node = base.schedule.dispatch == "direct" ? 0 : static_cast<int>(base.mesh.node)};
+      const Mesh mesh(size);
+      for (Family family : {Family::ted, Family::dtd, Family::parm, Family::s1, Family::s2, Family::sharded})
+        for (Fuse fuse : {Fuse::no, Fuse::yes})
+          for (const auto& [chunks, backward] : {std::pair<int64_t, int64_t>{1, 1}, {2, 4}, {2, 3}}) {
+            const Candidate c{family, fuse, chunks, backward};
+            if (fuse == Fuse::yes && (size.ep == 1 || size.esp == 1 || fuse_word(c) == "auto")) continue;
+            const bool mine = legal(mesh, model_sizes(base), c);
+            EXPECT_EQ(mine, accepted(base, c)) << to_string(c) << "\n" << to_toml(base);
+            ++seen;
+            if (!mine) continue;
+            ++good;
+            EXPECT_NO_THROW(check(build_moe_layer(mesh, with(model_sizes(base), c)).schedule)) << to_string(c);
+          }
+    }
+  EXPECT_GT(good, 300);
+  EXPECT_GT(seen - good, 300);
+}
+
+// Planning needs no cluster, and knows imbalance and shards of experts.
+TEST(Plan, prices_imbalance_and_shards_of_experts) {
+  Machine m = machine({1e-9, 1e-15}, {1e-9, 1e-15});
+  m.start = 0, m.memory_bytes = 1e18;
+  const Mesh one({.ranks = 4, .tp = 1, .esp = 1, .ep = 4}), two({.ranks = 4, .tp = 2, .esp = 2, .ep = 2});
+  const auto seconds_of = [&](const Mesh& mesh, double busiest) {
+    return seconds(choices(mesh, sizes(), m, 0, {.busiest = busiest}), {Family::sharded});
+  };
+  EXPECT_NEAR(seconds_of(one, 3) / seconds_of(one, 1), 3, .05) << "the busiest rank's experts are what all wait for";
+  EXPECT_NEAR(seconds_of(two, 1) / seconds_of(one, 1), 1, .05) << "half of each of twice as many experts";
+  const Mesh sharded({.ranks = 4, .tp = 1, .esp = 4, .ep = 1});
+  EXPECT_NEAR(seconds_of(sharded, 3) / seconds_of(sharded, 1), 1, .01) << "all ranks share every expert";
+}
+
+}  // namespace
+}  // namespace plait
