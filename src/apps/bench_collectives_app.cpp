@@ -13,6 +13,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "plan/fit_svg.h"
 #include "plan/machine_file.h"
 #include "train/bench_machine.h"
 #include "train/durable_file.h"
@@ -28,7 +29,7 @@ constexpr double kTotal = 60;  // s: of all messages, if most are short enough
 
 struct Request {
   int64_t ranks = 2, node = 0, threads = 0;
-  std::string out, numbers, name, least = "256", most = "4MiB";
+  std::string out, svg, numbers, name, least = "256", most = "4MiB";
   double seconds = kTotal;
 };
 
@@ -78,7 +79,7 @@ std::string messages_text(const Measured& measured, const Machine& machine) {
     }
   return table.str() +
          "a message of which a rank sends b bytes takes alpha + beta b while all groups of its shape send; worst: the\n"
-         "largest error of that line; \"2 of 4\": two ranks four apart\n\n";
+         "largest error of that line; \"2 every 4\": two ranks four apart\n\n";
 }
 
 std::string pairs_text(const Measured& measured) {
@@ -131,9 +132,9 @@ std::string note_of(const Request& r) {
                      r.threads == 1 ? "" : "s", r.node);
 }
 
-void save(const std::string& path, const Machine& machine) {
+void save(const std::string& path, const std::string& text) {
   DurableFile file(path);
-  file.write(to_toml(machine));
+  file.write(text);
   file.commit();
 }
 
@@ -146,6 +147,7 @@ int bench_collectives(Arguments arguments) {
       .option("--node", request.node, "ranks of a node; by default all are in one")
       .option("--threads", request.threads, "of a rank; by default the cores are shared out")
       .option("--out", request.out, "the machine file to write, such as machine.toml")
+      .option("--svg", request.svg, "a picture of what messages took, and of the lines through it")
       .option("--numbers", request.numbers, "a document whose section `bench collectives` is to hold the numbers")
       .option("--name", request.name, "of the machine; by default its processor")
       .option("--least", request.least, "the smallest message: of the larger side of a rank")
@@ -174,10 +176,8 @@ int bench_collectives(Arguments arguments) {
   fmt::print("{}", text);
   if (!request.numbers.empty())
     write_numbers(request.numbers, {.section = kName, .command = command_of(kName, arguments), .text = fenced(text)});
-  if (!request.out.empty()) {
-    save(request.out, machine);
-    fmt::print("{}\n", request.out);
-  }
+  if (!request.out.empty()) save(request.out, to_toml(machine));
+  if (!request.svg.empty()) save(request.svg, draw_fits(bench->measured, machine.name));
   return 0;
 }
 

@@ -69,7 +69,7 @@ int num_ranks(const Digits& digits) {
 std::string text(const Digits& digits) {
   std::vector<std::string> parts;
   for (const Digit& d : digits)
-    parts.push_back(d.stride == 1 ? std::to_string(d.size) : fmt::format("{} of {}", d.size, d.stride));
+    parts.push_back(d.stride == 1 ? std::to_string(d.size) : fmt::format("{} every {}", d.size, d.stride));
   return join(parts, " x ");
 }
 

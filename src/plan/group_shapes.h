@@ -7,7 +7,7 @@ namespace plait {
 
 int num_ranks(const Digits& digits);  // of one group
 
-// "4" where the ranks are neighbours, "2 of 4" two ranks four apart, "2 x 2 of 4" both at once.
+// "4" where the ranks are neighbours, "2 every 4" two ranks four apart, "2 x 2 every 4" both at once.
 std::string text(const Digits& digits);
 
 // All groups of two and more, smallest first. A chain of prime factors has all of them, in each order of the factors.

@@ -18,9 +18,9 @@ std::string all_of(int ranks) {
 TEST(GroupShapes, are_all_boxes_of_digits) {
   EXPECT_EQ(all_of(1), "");
   EXPECT_EQ(all_of(2), "2");
-  EXPECT_EQ(all_of(4), "2, 2 of 2, 4");
-  EXPECT_EQ(all_of(8), "2, 2 of 2, 2 of 4, 2 x 2 of 4, 4, 4 of 2, 8");
-  EXPECT_EQ(all_of(6), "2, 2 of 3, 3, 3 of 2, 6");
+  EXPECT_EQ(all_of(4), "2, 2 every 2, 4");
+  EXPECT_EQ(all_of(8), "2, 2 every 2, 2 every 4, 2 x 2 every 4, 4, 4 every 2, 8");
+  EXPECT_EQ(all_of(6), "2, 2 every 3, 3, 3 every 2, 6");
 }
 
 std::vector<Mesh> every_mesh(int ranks) {
@@ -73,7 +73,8 @@ TEST(GroupShapes, reach_across_nodes_where_a_group_has_two) {
 TEST(GroupShapes, pair_one_across_with_one_within_and_no_digit_twice) {
   std::vector<std::string> names;
   for (const ShapePair& pair : shape_pairs(8, 4)) names.push_back(text(pair.across) + " + " + text(pair.within));
-  EXPECT_EQ(join(names, ", "), "2 of 4 + 2, 2 of 4 + 2 of 2, 2 of 4 + 4, 2 x 2 of 4 + 2 of 2, 4 of 2 + 2");
+  EXPECT_EQ(join(names, ", "),
+            "2 every 4 + 2, 2 every 4 + 2 every 2, 2 every 4 + 4, 2 x 2 every 4 + 2 every 2, 4 every 2 + 2");
   EXPECT_TRUE(shape_pairs(8, 8).empty());
   EXPECT_TRUE(shape_pairs(8, 1).empty());
 }

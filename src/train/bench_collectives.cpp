@@ -63,7 +63,7 @@ class MessageBench {
     MeasuredGroup measured{.digits = digits};
     const GroupPtr group = group_of(digits);
     for (Collective kind : kKinds) {
-      begin(fmt::format("{} of {}", name(kind), text(digits)));
+      begin(fmt::format("{}, groups of {}", name(kind), text(digits)));
       auto& samples = measured.samples[static_cast<size_t>(kind)];
       for (int64_t bytes = request_.least; bytes <= request_.most; bytes *= kGrowth) {
         const Message message(kind, group, bytes);
@@ -76,7 +76,7 @@ class MessageBench {
 
   // Messages as long as each other where their costs let them; the one within a node may be too fast for that.
   PairCost pair(const ShapePair& shapes, Collective within_kind, const std::vector<MeasuredGroup>& groups) {
-    begin(fmt::format("all_to_all of {} beside {} of {}", text(shapes.across), name(within_kind), text(shapes.within)));
+    begin(fmt::format("all_to_all, {}, beside {}, {}", text(shapes.across), name(within_kind), text(shapes.within)));
     const GroupPtr across = group_of(shapes.across), within = group_of(shapes.within);
     const Message first(Collective::all_to_all, across, bytes_for(groups, shapes.across, Collective::all_to_all));
     const Message second(within_kind, within, bytes_for(groups, shapes.within, within_kind));
