@@ -18,6 +18,8 @@ struct GridHeader {
   bool operator==(const GridHeader&) const = default;
 };
 
+inline constexpr std::string_view kPeer = "another program";
+
 // One way to run a layer.
 struct GridRow {
   std::string variant;                     // "ted", "s1 fused", "auto", "auto 2", "deepspeed"
@@ -26,6 +28,7 @@ struct GridRow {
   double predicted_ms = NAN;               // NaN: without a machine file
   double differs = NAN;                    // from the first variant, as a share of the norm; NaN: not to be compared
   std::string note;                        // why it cannot run or cannot be compared
+  bool peer() const { return schedule == kPeer; }  // another program ran it
   bool ran() const { return !std::isnan(ms); }
   bool operator==(const GridRow&) const = default;
 };
