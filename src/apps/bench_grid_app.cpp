@@ -10,9 +10,12 @@
 
 #include "apps/benches.h"
 #include "apps/command_line.h"
+#include "apps/grid_peer.h"
+#include "apps/numbers.h"
 #include "base/errors.h"
 #include "base/random.h"
 #include "base/units.h"
+#include "plan/grid_report.h"
 #include "plan/machine_file.h"
 #include "train/bench_grid.h"
 #include "train/bench_timing.h"
@@ -22,9 +25,12 @@
 namespace plait {
 namespace {
 
+constexpr const char* kName = "bench grid";
+
 struct Request {
   int64_t ranks = 4, node = 0, threads = 0, rounds = 5;
-  std::string csv = "runs/grid.csv", links = "local", only, machine;
+  std::string csv = "runs/grid.csv", links = "local", only, machine, html, report, numbers;
+  std::string peer, peer_name = "deepspeed";
   std::vector<std::string> overrides;
   bool quick = false;
 };
@@ -68,7 +74,7 @@ GridHeader header_of(const Request& request, const GridSetting& setting) {
           .rounds = setting.rounds,
           .grid = fingerprint(grid),
           .machine = request.machine.empty() ? "" : fingerprint(read_text(request.machine)),
-          .peer = ""};
+          .peer = request.peer};
 }
 
 GridTable table_of(const std::string& path, const GridHeader& header) {
@@ -78,9 +84,9 @@ GridTable table_of(const std::string& path, const GridHeader& header) {
   return table;
 }
 
-void save(const GridTable& table, const std::string& path) {
+void save(const std::string& path, const std::string& text) {
   DurableFile file(path);
-  file.write(grid_csv(table));
+  file.write(text);
   file.commit();
 }
 
@@ -103,19 +109,32 @@ class GridWalk {
     const std::vector<GridLayer> layers = layers_of(request_);
     if (context_.rank == 0) table_ = table_of(request_.csv, header_of(request_, setting_));
     const std::vector<int64_t> todo = agreed(layers);
+    if (context_.rank == 0 && !request_.peer.empty()) peer_.emplace(request_.peer, request_.peer_name);
     const Clock::time_point start = Clock::now();
     for (size_t i = 0; i < todo.size(); ++i) {
-      GridResult result = bench_grid_layer(layers[static_cast<size_t>(todo[i])], setting_, context_);
+      GridResult result = measured(layers[static_cast<size_t>(todo[i])]);
       if (context_.rank > 0) continue;
       const double each = ms(Clock::now() - start) / 1e3 / static_cast<double>(i + 1);
       tell(result, fmt::format("{}/{}", layers.size() - todo.size() + i + 1, layers.size()),
            each * static_cast<double>(todo.size() - i - 1));
       table_.results.push_back(std::move(result));
-      save(table_, request_.csv);
+      save(request_.csv, grid_csv(table_));
     }
   }
 
  private:
+  GridResult measured(const GridLayer& layer) {
+    if (request_.peer.empty()) return bench_grid_layer(layer, setting_, context_);
+    if (peer_) peer_->begin(grid_config(layer, setting_, {"", {}}));
+    GridResult result = bench_grid_layer(layer, setting_, context_, [this](wire::Group& world) {
+      if (peer_) peer_->ask();
+      sleep_until(world, [this] { return peer_->answered(); });
+      if (peer_) peer_->take();
+    });
+    if (peer_) result.rows.push_back(peer_->row());
+    return result;
+  }
+
   // The layers that are not in the file, the same on all ranks.
   std::vector<int64_t> agreed(const std::vector<GridLayer>& layers) const {
     std::vector<int64_t> todo(layers.size(), 1);
@@ -132,14 +151,28 @@ class GridWalk {
   const GridSetting setting_;
   RankContext context_;
   std::shared_ptr<wire::Group> world_;
-  GridTable table_;
+  GridTable table_;               // rank 0
+  std::optional<GridPeer> peer_;  // rank 0
 };
+
+std::string section_of(const GridHeader& header) { return fmt::format("{} {}", kName, header.links); }
+
+// What a file says, on the terminal, as a page and in a document.
+void tell_report(const Request& request, const std::string& csv, const std::string& command) {
+  const GridTable table = parse_grid_csv(read_text(csv), csv);
+  const GridReport report = grid_report(table);
+  const std::string text = grid_text(report);
+  fmt::print("{}", text);
+  if (!request.html.empty()) save(request.html, grid_html(report, table));
+  if (!request.numbers.empty())
+    write_numbers(request.numbers, {.section = section_of(table.header), .command = command, .text = fenced(text)});
+}
 
 }  // namespace
 
 int bench_grid(Arguments arguments) {
   Request request;
-  CommandLine line("bench grid", "A grid of MoE layers in every family, in turns; an interrupted run goes on");
+  CommandLine line(kName, "A grid of MoE layers in every family, in turns; an interrupted run goes on");
   line.option("--csv", request.csv, "the file that grows by whole layers")
       .option("--links", request.links, "what the links between nodes are, a word for the file")
       .option("--ranks", request.ranks, "ranks, as threads of this process")
@@ -148,16 +181,28 @@ int bench_grid(Arguments arguments) {
       .option("--rounds", request.rounds, "of all ways of a layer, in turns; the median counts")
       .option("--only", request.only, "only layers whose name begins so: t2e4-07, t2e4, t2")
       .option("--machine", request.machine, "a machine file (plait bench collectives): predicts every way")
+      .option("--peer", request.peer, "a program, with its arguments, that takes turns (bench/peers/README.md)")
+      .option("--peer-name", request.peer_name, "of the other program, in the file")
+      .option("--html", request.html, "a page of what the file says")
+      .option("--report", request.report, "measures nothing: only what this CSV file says")
+      .option("--numbers", request.numbers, "a document whose section `bench grid LINKS` is to hold the figures")
       .flag("--quick", request.quick, "two layers of each pair (tp, esp) instead of twelve")
       .rest("KEY=VALUE", request.overrides, "section.key=value, for every layer");
   if (!line.parse(arguments)) return 0;
+  const std::string command = command_of(kName, arguments);
+  if (!request.report.empty()) {
+    tell_report(request, request.report, command);
+    return 0;
+  }
   if (request.rounds < 1) input_error("--rounds {}: expected at least 1", request.rounds);
   layers_of(request);
+  if (!request.numbers.empty()) expect_section(request.numbers, section_of({.links = request.links}));
   if (const auto folder = std::filesystem::path(request.csv).parent_path(); !folder.empty())
     std::filesystem::create_directories(folder);
   const wire::LocalOptions options{.ranks = static_cast<int>(request.ranks),
                                    .threads = static_cast<int>(setting_of(request).threads)};
   wire::run_ranks(options, [&](int rank, wire::World& world) { GridWalk(request, {rank, &world}).run(); });
+  tell_report(request, request.csv, command);
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "apps/peer_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,9 +49,18 @@ std::string PeerProcess::answer() {
   input_error("{} ended without an answer: call it by hand to see why", name_);
 }
 
-std::string PeerProcess::ask(const std::string& line) {
+void PeerProcess::send(const std::string& line) {
   fmt::print(to_, "{}\n", line);
   fflush(to_);
+}
+
+bool PeerProcess::ready() const {
+  pollfd output{.fd = fileno(from_), .events = POLLIN, .revents = 0};
+  return poll(&output, 1, 0) > 0;
+}
+
+std::string PeerProcess::ask(const std::string& line) {
+  send(line);
   return answer();
 }
 

@@ -17,6 +17,9 @@ class PeerProcess {
 
   // The next line of its output, without the newline. Throws InputError where it has ended.
   std::string answer();
+  void send(const std::string& line);
+  // Whether it has begun to answer, or has ended.
+  bool ready() const;
   std::string ask(const std::string& line);
 
  private:
