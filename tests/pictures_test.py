@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Looks at the drawings of `plait show` in a headless Chromium: a step of about 1,000 steps, as a page and as a picture.
-The arguments are the program and a folder for what the browser saw. Without a browser the exit code is 77: skipped."""
+"""Looks at what plait draws in a headless Chromium: a step of about 1,000 steps, as a page and as a picture, and the
+report of a grid. The arguments are the program and a folder for what the browser saw. Without a browser the exit code is 77: skipped."""
 import base64
 import json
 import re
@@ -45,6 +45,20 @@ addEventListener('load', () => {
   seen.zoom = before / (to - from);
   c.dispatchEvent(new MouseEvent('dblclick', at));
   seen.back = from === 0 && to === D.whole;
+  document.body.innerHTML = '<pre id="seen">' + btoa(unescape(encodeURIComponent(JSON.stringify(seen)))) + '</pre>';
+});
+</script>"""
+# What the report of a grid shows.
+GRID_PROBE = """
+<script>
+addEventListener('load', () => {
+  const all = q => [...document.querySelectorAll(q)], inside = e => {
+    const a = e.getBoundingClientRect(), b = e.closest('svg').getBoundingClientRect();
+    return a.left >= b.left && a.right <= b.right && a.top >= b.top && a.bottom <= b.bottom && a.width > 0; };
+  const seen = {errors: window.errors, fits: document.documentElement.scrollWidth <= innerWidth,
+    layers: all('details tr').length - 1, points: all('#scatter circle').length,
+    bars: all('#histogram rect title').map(t => parseInt(t.textContent)),
+    inside: all('svg circle, svg rect').every(inside)};
   document.body.innerHTML = '<pre id="seen">' + btoa(unescape(encodeURIComponent(JSON.stringify(seen)))) + '</pre>';
 });
 </script>"""
@@ -139,6 +153,59 @@ class Pictures(unittest.TestCase):
             self.assertGreater(len(full), 4 * 15, f"{name}: the computation of four ranks")
             wire = [row for row in rows if sum(runs(row, m) for m in MESSAGES) > 40 and runs(row, PRODUCT) == 0]
             self.assertGreater(len(wire), 4 * 15, f"{name}: the messages of four ranks")
+
+    def report(self):
+        """The page of a grid of 24 layers, with numbers that are known: auto is 1.5 times as fast as parm, and more."""
+        lines = ["# plait bench grid,links=200mbit,ranks=4,node=2,threads=1,rounds=5,grid=a,machine=b,peer=",
+                 "layer,ranks,tp,esp,ep,sequences,positions,width,hidden,experts,top_k,factor,variant,schedule,ms,low,high,"
+                 "predicted_ms,differs,note"]
+        for i, (tp, esp) in enumerate((tp, esp) for tp in (1, 2, 4) for esp in (1, 2, 4) if (tp, esp) != (1, 1)):
+            for n in range(3):
+                auto = 20 + 7 * i + 11 * n
+                ms = {"s1 fused": 1.25 * auto, "s2 fused": 1.3 * auto, "sharded": 1.05 * auto, "parm": (1.5 + i) * auto,
+                      "auto": auto}
+                if tp == esp:
+                    ms = {"ted": 1.4 * auto, **ms}
+                for name, time in ms.items():
+                    lines.append(f"t{tp}e{esp}-{n + 1:02},4,{tp},{esp},{4 // esp},1,64,128,256,4,2,0,{name},{name},{time:.3f},"
+                                 f"{time * .97:.3f},{time * 1.04:.3f},{time * (1 + .04 * n):.3f},0,")
+        table = self.folder / "grid.csv"
+        table.write_text("\n".join(lines) + "\n")
+        done = subprocess.run([self.program, "bench", "grid", "--report", table, "--html", self.folder / "grid.html"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout, (self.folder / "grid.html").read_text()
+
+    def test_the_report_of_a_grid_shows_every_layer_and_every_prediction(self):
+        text, page = self.report()
+        self.assertRegex(text, r"parm +all +24 +\S+ +5\.00x +1\.50x +8\.50x")
+        self.assertNotRegex(page, r"(src|href)=|<script|\bnan\b")
+        probed = self.folder / "grid_probed.html"
+        probed.write_text(page.replace("<head>", "<head>" + CATCH).replace("</body>", GRID_PROBE + "</body>"))
+        found = re.search(r'<pre id="seen">([^<]*)</pre>', browse(self.browser, probed, "--dump-dom"))
+        seen = json.loads(base64.b64decode(found[1]))
+        self.assertEqual(seen["errors"], [])
+        self.assertTrue(seen["fits"], "the page is wider than its window")
+        self.assertEqual(seen["layers"], 24)
+        self.assertEqual(seen["points"], 24 * 5 + 6, "every way of every layer, auto once")
+        self.assertEqual(sum(seen["bars"]), 24)
+        self.assertEqual(len(seen["bars"]), 8, "1.5, 2.5, .. 8.5 times as fast")
+        self.assertTrue(seen["inside"], "a point or a bar lies outside its picture")
+
+    def test_the_report_of_a_grid_can_be_read_by_day_and_by_night(self):
+        self.report()
+        for night, paper in [(0, (255, 255, 255)), (1, (0x12, 0x16, 0x1B))]:
+            shot = self.folder / f"grid_{night}.png"
+            flags = ["--blink-settings=preferredColorScheme=0"] if night else []
+            browse(self.browser, self.folder / "grid.html", *flags, f"--screenshot={shot}")
+            rows = png_pixels(shot)
+            colours = {}
+            for row in rows:
+                for pixel in row:
+                    colours[pixel] = colours.get(pixel, 0) + 1
+            self.assertEqual(max(colours, key=colours.get), paper)
+            ink = [n for pixel, n in colours.items() if abs(sum(pixel) - sum(paper)) > 450]
+            self.assertGreater(sum(ink), 2000, "words that stand out from the paper")
 
 
 if __name__ == "__main__":
