@@ -125,7 +125,7 @@ class GridWalk {
  private:
   GridResult measured(const GridLayer& layer) {
     if (request_.peer.empty()) return bench_grid_layer(layer, setting_, context_);
-    if (peer_) peer_->begin(grid_config(layer, setting_, {"", {}}));
+    if (peer_) peer_->begin(grid_config(layer, setting_, {"", {"schedule.moe=sharded"}}));
     GridResult result = bench_grid_layer(layer, setting_, context_, [this](wire::Group& world) {
       if (peer_) peer_->ask();
       sleep_until(world, [this] { return peer_->answered(); });

@@ -70,14 +70,9 @@ bool chunks_nest(const Candidate& c) {
 
 double seconds_of(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, int ranks_per_node,
                   const LoadProfile& load) {
-  Schedule s = build_moe_layer(mesh, sizes).schedule;
-  if (ranks_per_node > 0) s = overlapped(s, machine, ranks_per_node);
-  Timing timing = predicted(s, step_costs(s, check(s), machine, load));
-  std::ranges::fill(timing.lanes, kComputeLane);
-  if (ranks_per_node > 0)
-    std::ranges::transform(lanes(s, ranks_per_node), timing.lanes.begin(),
-                           [](Lane lane) { return static_cast<int>(lane); });
-  return simulate(s, timing).makespan;
+  const Schedule s = build_moe_layer(mesh, sizes).schedule;
+  return predicted_seconds(ranks_per_node > 0 ? overlapped(s, machine, ranks_per_node) : s, machine, ranks_per_node,
+                           load);
 }
 
 }  // namespace
@@ -115,6 +110,15 @@ std::vector<Candidate> candidates(const Mesh& mesh, const ModelSizes& sizes, int
         for (int64_t backward = 1; backward <= most; ++backward)
           if (const Candidate c{family, fuse, forward, backward}; legal(mesh, sizes, c)) all.push_back(c);
   return all;
+}
+
+double predicted_seconds(const Schedule& s, const Machine& machine, int ranks_per_node, const LoadProfile& load) {
+  Timing timing = predicted(s, step_costs(s, check(s), machine, load));
+  std::ranges::fill(timing.lanes, kComputeLane);
+  if (ranks_per_node > 0)
+    std::ranges::transform(lanes(s, ranks_per_node), timing.lanes.begin(),
+                           [](Lane lane) { return static_cast<int>(lane); });
+  return simulate(s, timing).makespan;
 }
 
 std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, int ranks_per_node,

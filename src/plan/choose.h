@@ -34,6 +34,10 @@ bool legal(const Mesh& mesh, const ModelSizes& sizes, const Candidate& candidate
 // thread, and in one chunk, since more never pay there.
 std::vector<Candidate> candidates(const Mesh& mesh, const ModelSizes& sizes, int ranks_per_node);
 
+// How long a lowered list takes, forward and backward. With lanes, in the order it has: see `overlapped`.
+double predicted_seconds(const Schedule& schedule, const Machine& machine, int ranks_per_node,
+                         const LoadProfile& load = {});
+
 // Of all candidates, fastest first; of equals the one that `candidates` lists first. With lanes the list is in the
 // order that overlaps best. REQUIRES sizes that have experts; a layer is priced alone, however many there are.
 std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, int ranks_per_node,

@@ -9,6 +9,7 @@
 
 #include "base/errors.h"
 #include "base/random.h"
+#include "plan/choose.h"
 #include "plan/simulate.h"
 #include "schedule/text.h"
 #include "train/bench_timing.h"
@@ -28,6 +29,50 @@ std::string described(const Config& c, const ModelSizes& s) {
   if (s.parts() > 1) text += fmt::format(", chunks {}/{}", s.chunks, s.backward_chunks());
   if (c.schedule.lanes) text += ", lanes";
   return text;
+}
+
+// A choice, and whether its messages have lanes of their own.
+struct LaneChoice {
+  Candidate candidate;
+  bool lanes = false;
+  double seconds = 0;
+};
+constexpr size_t kMostChoices = 12, kNamedChoices = 4, kChoiceNumbers = 6;
+
+// With lanes and without, fastest first.
+std::vector<LaneChoice> lane_choices(const RunShape& shape, const GridSetting& setting) {
+  std::vector<LaneChoice> all;
+  for (const int node : setting.node > 0 ? std::vector{0, setting.node} : std::vector{0})
+    for (const Choice& c : choices(shape.mesh, shape.sizes, *setting.machine, node))
+      all.push_back({c.candidate, node > 0, c.seconds});
+  std::ranges::stable_sort(all, {}, &LaneChoice::seconds);
+  return all;
+}
+
+void write(const LaneChoice& c, int64_t* out) {
+  out[0] = 1;
+  out[1] = static_cast<int64_t>(c.candidate.family);
+  out[2] = c.candidate.fuse == Fuse::yes;
+  out[3] = c.candidate.chunks;
+  out[4] = c.candidate.chunks_backward;
+  out[5] = c.lanes;
+}
+
+std::optional<LaneChoice> read(const int64_t* in) {
+  if (in[0] == 0) return std::nullopt;
+  return LaneChoice{{static_cast<Family>(in[1]), in[2] ? Fuse::yes : Fuse::no, in[3], in[4]}, in[5] != 0};
+}
+
+LayerVariant variant_of(const LaneChoice& choice, const std::string& name, int node) {
+  const Candidate& c = choice.candidate;
+  LayerVariant v{name, {fmt::format("schedule.moe={}", plait::name(c.family))}};
+  if (c.family == Family::s1 || c.family == Family::s2 || c.family == Family::sharded)
+    v.keys.push_back(fmt::format("schedule.fuse={}", c.fuse == Fuse::yes ? "yes" : "no"));
+  v.keys.push_back(fmt::format("schedule.chunks={}", c.chunks));
+  v.keys.push_back(fmt::format("schedule.chunks_backward={}", c.chunks_backward));
+  if (choice.lanes)
+    v.keys.insert(v.keys.end(), {"schedule.lanes=true", "schedule.order=overlap", fmt::format("mesh.node={}", node)});
+  return v;
 }
 
 // +1 and -1, whole: the sum of a value's elements with these signs shows every difference but by an unlikely chance.
@@ -105,6 +150,7 @@ class LayerGrid {
   LayerGrid(const GridLayer& layer, const GridSetting& setting, RankContext context)
       : layer_(layer), setting_(setting), context_(context), world_(everyone(context)) {
     for (const LayerVariant& variant : family_variants(layer)) add(variant);
+    if (setting.machine) add_choices();
   }
 
   GridResult run(const BetweenRounds& between) {
@@ -117,6 +163,28 @@ class LayerGrid {
   }
 
  private:
+  // What auto takes, and those it likes next that are not measured yet. Rank 0 chooses for all.
+  void add_choices() {
+    std::vector<int64_t> chosen(kMostChoices * kChoiceNumbers, 0);
+    if (context_.rank == 0) {
+      const RunShape shape = run_shape(grid_config(layer_, setting_, {"", {"schedule.moe=sharded"}}));
+      const std::vector<LaneChoice> all = lane_choices(shape, setting_);
+      for (size_t i = 0; i < std::min(all.size(), kMostChoices); ++i) write(all[i], &chosen[i * kChoiceNumbers]);
+    }
+    world_->broadcast(at::from_blob(chosen.data(), {static_cast<int64_t>(chosen.size())}, at::kLong), 0);
+    size_t named = 0;
+    for (size_t i = 0; i < kMostChoices && named < kNamedChoices; ++i) {
+      const std::optional<LaneChoice> choice = read(&chosen[i * kChoiceNumbers]);
+      if (!choice) break;
+      add(variant_of(*choice, named == 0 ? "auto" : fmt::format("auto {}", named + 1), setting_.node));
+      const bool measured = ways_.back().same_as + 1 < ways_.size();
+      if (measured && named > 0)
+        ways_.pop_back();
+      else
+        ++named;
+    }
+  }
+
   void add(const LayerVariant& variant) {
     Way way{.row = {.variant = variant.name}, .same_as = ways_.size()};
     try {
@@ -125,21 +193,17 @@ class LayerGrid {
       way.lanes = way.shape.ranks_per_node;
       way.row.schedule = described(config, way.shape.sizes);
       way.layer = build_moe_layer(way.shape.mesh, way.shape.sizes);
+      if (config.schedule.order == "overlap")
+        way.layer.schedule = overlapped(way.layer.schedule, setting_.machine.value(), way.lanes);
       way.list = fmt::format("{} lanes {}", print(way.layer.schedule), way.lanes);
     } catch (const InputError& error) {
       way.row.note = error.what();
     }
     const auto same = std::ranges::find(ways_, way.list, &Way::list);
     if (same != ways_.end()) way.same_as = static_cast<size_t>(same - ways_.begin());
-    if (setting_.machine && !way.list.empty()) way.row.predicted_ms = 1e3 * predicted_seconds(way);
+    if (setting_.machine && !way.list.empty())
+      way.row.predicted_ms = 1e3 * predicted_seconds(way.layer.schedule, *setting_.machine, way.lanes);
     ways_.push_back(std::move(way));
-  }
-
-  double predicted_seconds(const Way& way) const {
-    const Schedule& s = way.layer.schedule;
-    Timing timing = predicted(s, step_costs(s, check(s), *setting_.machine));
-    if (way.lanes == 0) timing.lanes.assign(timing.lanes.size(), kComputeLane);
-    return simulate(s, timing).makespan;
   }
 
   // Those that run by themselves.

@@ -70,12 +70,27 @@ TEST(BenchGrid, predicts_from_a_machine) {
   const GridLayer layer = small(4, "t2e2-02");
   Machine slow = default_machine(2);
   for (MessageCost& cost : slow.levels[1].cost) cost.alpha = 1e-3;
-  const GridResult result = measured(layer, {.node = 2, .rounds = 1, .machine = default_machine(2)});
-  const GridResult slower = measured(layer, {.node = 2, .rounds = 1, .machine = slow});
+  const GridResult result = measured(layer, {.rounds = 1, .machine = default_machine(2)});
+  const GridResult slower = measured(layer, {.rounds = 1, .machine = slow});
   for (const GridRow& row : result.rows) {
     EXPECT_GT(row.predicted_ms, 0) << row.variant;
     EXPECT_GT(slower.find(row.variant)->predicted_ms, row.predicted_ms + 3) << row.variant;
   }
+}
+
+TEST(BenchGrid, runs_what_auto_takes_and_what_it_likes_next) {
+  const GridResult result = measured(small(2, "t2e1-02"), {.node = 1, .rounds = 1, .machine = default_machine(1)});
+  ASSERT_EQ(result.rows.size(), 11u);  // seven families, auto and three more
+  std::set<std::string> schedules;
+  for (const GridRow& row : result.rows) {
+    EXPECT_LE(result.find("auto")->predicted_ms, row.predicted_ms) << row.variant;
+    if (row.variant.starts_with("auto ")) {
+      EXPECT_TRUE(schedules.insert(row.schedule).second) << row.schedule;
+      EXPECT_TRUE(row.ran());
+      EXPECT_LT(row.differs, 1e-5);
+    }
+  }
+  EXPECT_EQ(schedules.size(), 3u);
 }
 
 TEST(BenchGrid, quartiles_lie_between_values) {
