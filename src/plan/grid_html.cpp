@@ -101,7 +101,7 @@ std::string auto_table(const GridReport& report, size_t chosen) {
       row({"over", "<th class=\"left\">layers</th>", "count", "geometric mean", "arithmetic", "least", "most"}, "th");
   for (const Speedups& speedups : report.speedups)
     for (size_t g = 0; g < report.groups.size(); ++g)
-      if (const Ratios& r = speedups.by[g][chosen]; r.count > 0)
+      if (const Ratios& r = speedups.by[g][chosen]; r.count > 0 && report.groups[g].of == GridGroup::Of::several)
         out += row({speedups.over, cell("left", report.groups[g].name), std::to_string(r.count), times(r.geometric),
                     times(r.arithmetic), times(r.least), times(r.most)},
                    "td", kind_of(report.groups[g]));
@@ -184,7 +184,8 @@ std::string histogram_svg(const GridReport& report) {
     if (bins.size() <= 12 || i % 2 == 0) out += words(x, kHeight - kFoot + 16, "middle", fmt::format("{:g}", low));
   }
   return out +
-         words(kLeft + across * static_cast<double>(bins.size()) / 2, kHeight - 6, "middle", "times faster than parm") +
+         words(kLeft + across * static_cast<double>(bins.size()) / 2, kHeight - 6, "middle",
+               "times faster than parm; layers") +
          "</svg>\n";
 }
 
@@ -220,7 +221,7 @@ std::string scatter_svg(const GridReport& report) {
             x(p.ms), y(p.predicted_ms), turn == "auto" ? "--warm" : "--blue", p.layer, escaped(p.variant),
             p.predicted_ms, p.ms);
   return out + words(kLeft + side / 2, kHeight - 6, "middle", "measured ms") +
-         words(kLeft + 8, kTop + 14, "start", "predicted ms; the band is 20%") + "</svg>\n";
+         words(kLeft + 8, kTop + 14, "start", "predicted ms; auto in orange; the band is 20%") + "</svg>\n";
 }
 
 std::string layer_table(const GridReport& report, const GridTable& table) {
