@@ -10,6 +10,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "train/bench_step.h"
+#include "train/schedule_choice.h"
 
 namespace plait {
 namespace {
@@ -130,10 +131,10 @@ constexpr Bench kBenches[] = {
 }  // namespace
 
 Config bench_config(const std::string& path, const BenchSizes& sizes, const std::vector<std::string>& overrides) {
-  if (!path.empty()) return ready_config(path, overrides);
+  if (!path.empty()) return agreed_schedule(ready_config(path, overrides)).config;
   const Config config = resolve(parse_config(sizes.toml, "the sizes of " + sizes.bench, overrides));
   validate(config);
-  return config;
+  return agreed_schedule(config).config;
 }
 
 int bench_app(Arguments arguments) {

@@ -13,6 +13,7 @@
 #include "schedule/text.h"
 #include "train/durable_file.h"
 #include "train/measure.h"
+#include "train/schedule_choice.h"
 #include "train/trainer.h"
 
 namespace plait {
@@ -63,7 +64,7 @@ int show_app(Arguments arguments) {
       .option("--trace", trace, "the same for Perfetto or chrome://tracing")
       .flag("--measure", measure, "draw a step that ran here on random tokens instead of a predicted one");
   if (!line.parse(arguments)) return 0;
-  const Config config = ready_config(path, overrides);
+  const Config config = agreed_schedule(ready_config(path, overrides)).config;
   const bool draws = !svg.empty() || !html.empty() || !trace.empty();
   if (!draws && measure) input_error("--measure says what to draw: it needs --svg, --html or --trace FILE");
   if (!draws) {

@@ -13,6 +13,7 @@
 #include "train/durable_file.h"
 #include "train/generate.h"
 #include "train/loop.h"
+#include "train/schedule_choice.h"
 
 namespace plait {
 namespace {
@@ -56,6 +57,12 @@ void print_model(const Config& config) {
              human_count(all), human_count(active), shape.mesh.ranks(), shape.mesh.extent(Axis::tp),
              shape.mesh.extent(Axis::dp), shape.mesh.extent(Axis::esp), shape.mesh.extent(Axis::ep),
              shape.mesh.extent(Axis::edp), config.mesh.threads, config.mesh.threads == 1 ? "" : "s");
+}
+
+// What was chosen, and what came next: the best of each family.
+void print_choice(const ChosenSchedule& chosen) {
+  if (chosen.choices.empty()) return;
+  fmt::print("schedule chosen on {}: {}\n", machine_of(chosen.config).name, summary(chosen.choices));
 }
 
 RunObserver observer(const Config& config, const std::string& trace) {
@@ -135,13 +142,15 @@ int train_app(Arguments arguments) {
       .option("--trace", trace, "the last step of all ranks for Perfetto or chrome://tracing")
       .flag("--explain-memory", explain_memory, "tells the memory of a rank, then measures it");
   if (!line.parse(arguments)) return 0;
-  const Config config = ready_config(path, overrides);
+  const ChosenSchedule chosen = agreed_schedule(ready_config(path, overrides));
+  const Config& config = chosen.config;
   expect_memory(config);
   const data::Corpus corpus = data::load_corpus(corpus_source(config));
   fmt::print("{}", config_table(config));
   fmt::print("{} training and {} validation tokens\n", human_count(static_cast<double>(corpus.training().size())),
              human_count(static_cast<double>(corpus.validation().size())));
   print_model(config);
+  print_choice(chosen);
   RunObserver shown = observer(config, trace);
   if (explain_memory) {
     print_prediction(config);

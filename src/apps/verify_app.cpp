@@ -8,6 +8,7 @@
 #include "apps/command_line.h"
 #include "base/table.h"
 #include "train/loop.h"
+#include "train/schedule_choice.h"
 #include "train/verify.h"
 #include "train/verify_matrix.h"
 
@@ -44,7 +45,7 @@ int verify_app(Arguments arguments) {
       .flag("--locate", where, "name the first value of the schedule that differs or is not finite")
       .flag("--all", everywhere, "every family at ten layouts of up to 16 ranks, dropless and padded");
   if (!line.parse(arguments)) return 0;
-  const Config config = ready_config(path, overrides);
+  const Config config = agreed_schedule(ready_config(path, overrides)).config;
   const data::Corpus corpus = data::load_corpus(corpus_source(config));
   if (everywhere) return verify_everywhere(config, corpus);
   fmt::print("{} on {} ranks (tp {}, dp {}; esp {}, ep {}) against one rank, float64\n", config.schedule.moe,

@@ -73,6 +73,8 @@ struct ScheduleConfig {
   bool lanes = false;
   std::string order = "written";
   double bucket = 0;  // MiB; 0: all gradients in one message
+  std::string machine = "default";
+  std::string machine_text = {};  // no key: what stands in that file, once the ranks have agreed on it
   bool operator==(const ScheduleConfig&) const = default;
 };
 
@@ -179,9 +181,9 @@ bool has_experts(const Config& config, int64_t layer);  // is this layer's feed-
 int64_t num_expert_layers(const Config& config);
 int64_t micro_batches(const Config& config);  // micro-batches a data rank accumulates per step
 int64_t micro_tokens(const Config& config);   // tokens of one micro-batch on one data rank
-int64_t gated_tokens(const Config& config);  // of those, what one rank's gate sees: a tp-th part in s1 and sharded, esp
-                                             // times them in parm
-double aux_coef(const Config& config);       // of the gate's balancing loss; 0 where it has none
+int64_t gated_tokens(const Config& config);   // of those, what one rank's gate sees: a tp-th part in s1, sharded and
+                                             // auto, esp times them in parm
+double aux_coef(const Config& config);                          // of the gate's balancing loss; 0 where it has none
 std::optional<int64_t> memory_limit(const Config& config);      // bytes of a rank
 int64_t gate_group(const Config& config);                       // tokens whose capacity is decided together
 int64_t expert_capacity(const Config& config, int64_t tokens);  // C of a group; REQUIRES moe.capacity to be set

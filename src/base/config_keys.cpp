@@ -105,56 +105,62 @@ void add_moe(std::vector<Key>& keys, MoeConfig& c) {
 
 void add_running(std::vector<Key>& keys, Config& c) {
   using enum Range;
-  keys.insert(keys.end(),
-              {{"mesh.tp", &c.mesh.tp, kCount, "ranks that share every head and feed-forward", {}},
-               {"mesh.ep", &c.mesh.ep, kCount, "ranks that share the list of experts", {}},
-               {"mesh.esp", &c.mesh.esp, kCountOrZero, "ranks that share one expert; 0: as mesh.tp", {}},
-               {"mesh.dp", &c.mesh.dp, kCountOrZero, "ranks that share the batch; 0: max(1, ep * esp / tp)", {}},
-               {"mesh.node", &c.mesh.node, kCountOrZero, "ranks of a node of the network; 0: all", {}},
-               {"mesh.threads", &c.mesh.threads, kCountOrZero, "threads of a rank; 0: cores / ranks", {}},
-               {"schedule.moe",
-                &c.schedule.moe,
-                kAny,
-                "family of the MoE schedule",
-                {"sharded", "ted", "dtd", "s1", "s2", "parm"}},
-               {"schedule.fuse",
-                &c.schedule.fuse,
-                kAny,
-                "exchange and gather of rows in one message; auto: in s1 and s2",
-                {"auto", "yes", "no"}},
-               {"schedule.dispatch",
-                &c.schedule.dispatch,
-                kAny,
-                "rows cross the network at once, between nodes and then within, or once for each node of a token",
-                {"direct", "levels", "node"}},
-               {"schedule.rows",
-                &c.schedule.rows,
-                kAny,
-                "rows of an expert as they come, or as many as the busiest one has",
-                {"counted", "padded"}},
-               {"schedule.slice",
-                &c.schedule.slice,
-                kAny,
-                "what s2 slices behind the gate: rows (as published), or tokens with their routes",
-                {"rows", "tokens"}},
-               {"schedule.chunks", &c.schedule.chunks, kCount, "parts of the rows that travel one after another", {}},
-               {"schedule.chunks_backward",
-                &c.schedule.chunks_backward,
-                kCountOrZero,
-                "the same in the backward pass; 0: as schedule.chunks",
-                {}},
-               {"schedule.lanes", &c.schedule.lanes, kAny, "messages travel while the rank computes", {}},
-               {"schedule.order",
-                &c.schedule.order,
-                kAny,
-                "of the steps: as written, or such that computing hides messages",
-                {"written", "overlap"}},
-               {"schedule.bucket",
-                &c.schedule.bucket,
-                kNotNegative,
-                "MiB of gradients that are summed in one message; 0: all",
-                {}},
-               {"memory.limit", &c.memory.limit, kAny, "bytes of a rank, as 16GB or 24GiB; none: no limit", {}}});
+  keys.insert(
+      keys.end(),
+      {{"mesh.tp", &c.mesh.tp, kCount, "ranks that share every head and feed-forward", {}},
+       {"mesh.ep", &c.mesh.ep, kCount, "ranks that share the list of experts", {}},
+       {"mesh.esp", &c.mesh.esp, kCountOrZero, "ranks that share one expert; 0: as mesh.tp", {}},
+       {"mesh.dp", &c.mesh.dp, kCountOrZero, "ranks that share the batch; 0: max(1, ep * esp / tp)", {}},
+       {"mesh.node", &c.mesh.node, kCountOrZero, "ranks of a node of the network; 0: all", {}},
+       {"mesh.threads", &c.mesh.threads, kCountOrZero, "threads of a rank; 0: cores / ranks", {}},
+       {"schedule.moe",
+        &c.schedule.moe,
+        kAny,
+        "family of the MoE schedule; auto: with fuse, chunks and order, what is fastest on schedule.machine",
+        {"sharded", "ted", "dtd", "s1", "s2", "parm", "auto"}},
+       {"schedule.fuse",
+        &c.schedule.fuse,
+        kAny,
+        "exchange and gather of rows in one message; auto: in s1 and s2",
+        {"auto", "yes", "no"}},
+       {"schedule.dispatch",
+        &c.schedule.dispatch,
+        kAny,
+        "rows cross the network at once, between nodes and then within, or once for each node of a token",
+        {"direct", "levels", "node"}},
+       {"schedule.rows",
+        &c.schedule.rows,
+        kAny,
+        "rows of an expert as they come, or as many as the busiest one has",
+        {"counted", "padded"}},
+       {"schedule.slice",
+        &c.schedule.slice,
+        kAny,
+        "what s2 slices behind the gate: rows (as published), or tokens with their routes",
+        {"rows", "tokens"}},
+       {"schedule.chunks", &c.schedule.chunks, kCount, "parts of the rows that travel one after another", {}},
+       {"schedule.chunks_backward",
+        &c.schedule.chunks_backward,
+        kCountOrZero,
+        "the same in the backward pass; 0: as schedule.chunks",
+        {}},
+       {"schedule.lanes", &c.schedule.lanes, kAny, "messages travel while the rank computes", {}},
+       {"schedule.order",
+        &c.schedule.order,
+        kAny,
+        "of the steps: as written, or such that computing hides messages",
+        {"written", "overlap"}},
+       {"schedule.bucket",
+        &c.schedule.bucket,
+        kNotNegative,
+        "MiB of gradients that are summed in one message; 0: all",
+        {}},
+       {"schedule.machine",
+        &c.schedule.machine,
+        kAny,
+        "file of the machine that schedules are planned for (`plait bench collectives --out`); default: a laptop",
+        {}},
+       {"memory.limit", &c.memory.limit, kAny, "bytes of a rank, as 16GB or 24GiB; none: no limit", {}}});
 }
 
 void add_memory(std::vector<Key>& keys, MemoryConfig& c) {
@@ -379,10 +385,13 @@ std::string no_effect_on_gate(const MoeConfig& moe, std::string_view name) {
 std::string no_effect_on_time(const Config& c, std::string_view name) {
   const MeshConfig mesh = mesh_to_be(c);
   if (mesh.tp * mesh.dp == 1) return "one rank sends no messages";
+  const bool chooses = c.schedule.moe == "auto" && has_expert_layers(c);
+  if (chooses && name == "schedule.order") return "the order is chosen too (schedule.moe = \"auto\")";
   const bool needs_lanes = name == "schedule.order" || name == "schedule.bucket";
   if (needs_lanes && !c.schedule.lanes) return "messages travel in the rank's own thread (schedule.lanes = false)";
   if (name != "schedule.bucket") return "";
-  if (c.schedule.order == "written") return "gradients are summed last of all (schedule.order = \"written\")";
+  if (c.schedule.order == "written" && !chooses)
+    return "gradients are summed last of all (schedule.order = \"written\")";
   if (c.train.micro_batch_size > 0 && c.train.micro_batch_size * mesh.dp < c.train.batch_size)
     return "gradients are summed once a step, after all micro-batches (train.micro_batch_size)";
   return "";
@@ -405,9 +414,11 @@ std::string no_effect(const Config& c, std::string_view name) {
     return "nothing is dropped (moe.capacity = \"none\")";
   if (const std::string why = no_effect_on_gate(c.moe, name); !why.empty()) return why;
   if (name == "moe.aux_scope" && aux_coef(c) == 0) return "there is no load-balancing loss (moe.aux_coef = 0)";
+  if (is_any("schedule.fuse", "schedule.chunks", "schedule.chunks_backward") && c.schedule.moe == "auto")
+    return "it is chosen (schedule.moe = \"auto\"); name a family to set it";
   if (name == "schedule.fuse" && (c.schedule.moe == "ted" || c.schedule.moe == "dtd" || c.schedule.moe == "parm"))
     return fmt::format("{} has no gather that could be fused (schedule.moe)", c.schedule.moe);
-  if (name == "schedule.slice" && c.schedule.moe != "s2")
+  if (name == "schedule.slice" && c.schedule.moe != "s2" && c.schedule.moe != "auto")
     return fmt::format("only s2 slices behind the gate (schedule.moe = \"{}\")", c.schedule.moe);
   if (is_any("schedule.slice", "schedule.rows") && c.moe.capacity)
     return "with a capacity rows are padded slots (moe.capacity)";

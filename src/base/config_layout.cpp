@@ -260,7 +260,7 @@ int64_t micro_batches(const Config& c) { return c.train.batch_size / (c.train.mi
 int64_t micro_tokens(const Config& c) { return c.train.micro_batch_size * c.train.seq_length; }
 
 int64_t gated_tokens(const Config& c) {
-  const bool sliced = c.schedule.moe == "sharded" || c.schedule.moe == "s1";
+  const bool sliced = c.schedule.moe == "sharded" || c.schedule.moe == "s1" || c.schedule.moe == "auto";
   if (c.schedule.moe == "parm") return micro_tokens(c) * c.mesh.esp;
   return sliced ? micro_tokens(c) / c.mesh.tp : micro_tokens(c);
 }

@@ -72,7 +72,8 @@ struct ModelSizes {
   bool has_experts(int64_t layer) const { return moe_every > 0 && (layer + 1) % moe_every == 0; }
 };
 
-// REQUIRES a resolved, validated config. C is rounded up to a multiple of tp where the family slices the slots.
+// REQUIRES a resolved, validated config whose schedule.moe is a family. C is rounded up to a multiple of tp where the
+// family slices the slots.
 ModelSizes model_sizes(const Config& config);
 
 // Without anything random: random priorities become first come.

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "base/text.h"
+#include "base/units.h"
 #include "layers/moe_layer.h"
 #include "plan/simulate.h"
 #include "schedule/lanes.h"
@@ -131,6 +134,15 @@ std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Mac
   // Seconds that differ in their last bits, as sums in another order do, are equal.
   std::ranges::stable_sort(all, {}, [](const Choice& c) { return std::llround(c.seconds * 1e10); });
   return all;
+}
+
+std::string summary(const std::vector<Choice>& choices) {
+  std::vector<std::string> parts;
+  std::set<Family> seen;
+  for (const Choice& c : choices)
+    if (seen.insert(c.candidate.family).second)
+      parts.push_back(fmt::format("{}: {}", to_string(c.candidate), human_seconds(c.seconds)));
+  return join(parts, "; ");
 }
 
 }  // namespace plait

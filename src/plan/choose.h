@@ -43,4 +43,7 @@ double predicted_seconds(const Schedule& schedule, const Machine& machine, int r
 std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, int ranks_per_node,
                             const LoadProfile& load = {});
 
+// "s1 fused, 2 chunks: 8.10 ms; sharded: 8.40 ms; ..": the best of each family, in their order.
+std::string summary(const std::vector<Choice>& choices);
+
 }  // namespace plait

@@ -9,6 +9,7 @@
 
 #include "base/errors.h"
 #include "run/recording.h"
+#include "train/agreement.h"
 #include "train/curve.h"
 #include "train/durable_file.h"
 #include "train/lr.h"
@@ -264,6 +265,7 @@ RunReport train(const Config& config, const data::Corpus& corpus, const RunObser
   std::optional<Recording> recording;
   if (observer.timeline) recording.emplace(build_step(run_shape(config)).schedule);
   wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+    agree(*world.group(rank, everyone(world.size())), what_ranks_share(config, build_step(run_shape(config))));
     Walk walk(config, corpus, observer, {rank, &world, dtype_of(config)}, recording ? &*recording : nullptr);
     const RunReport mine = walk.run(stop);
     if (rank == 0) report = mine;

@@ -12,6 +12,7 @@
 #include "data/batch.h"
 #include "plan/simulate.h"
 #include "train/feed.h"
+#include "train/schedule_choice.h"
 
 namespace plait {
 
@@ -37,7 +38,7 @@ RunShape run_shape(const Config& c) {
                  .num_micro = static_cast<int>(micro_batches(c))};
   shape.tile = c.memory.tile;
   if (c.schedule.lanes) shape.ranks_per_node = node;
-  if (c.schedule.order == "overlap") shape.pace = default_machine(node);
+  if (c.schedule.order == "overlap") shape.pace = machine_of(c);
   const int64_t item = sum_bytes(c);
   if (c.schedule.bucket > 0) shape.bucket = std::max<int64_t>(1, std::llround(c.schedule.bucket * (1 << 20)) / item);
   return shape;

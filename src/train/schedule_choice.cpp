@@ -1,0 +1,99 @@
+#include "train/schedule_choice.h"
+
+#include <mutex>
+#include <numeric>
+
+#include "base/errors.h"
+#include "plan/machine_file.h"
+#include "train/durable_file.h"
+#include "train/loop.h"
+#include "train/texts.h"
+#include "train/trainer.h"
+#include "wire/ranks.h"
+
+namespace plait {
+namespace {
+
+// What "auto" must compute.
+Config reference(const Config& config) {
+  Config c = config;
+  c.schedule.moe = "sharded";
+  c.schedule.fuse = "auto";
+  c.schedule.chunks = c.schedule.chunks_backward = 1;
+  return c;
+}
+
+Config asking_for(const Config& config, const Candidate& candidate) {
+  Config c = reference(config);
+  const int64_t group = gate_group(c);
+  c.schedule.moe = name(candidate.family);
+  const bool could =
+      candidate.family != Family::ted && candidate.family != Family::dtd && candidate.family != Family::parm;
+  if (could) c.schedule.fuse = candidate.fuse == Fuse::yes ? "yes" : "no";
+  c.schedule.chunks = candidate.chunks;
+  c.schedule.chunks_backward = candidate.chunks_backward;
+  if (c.schedule.lanes) c.schedule.order = "overlap";
+  if ((c.moe.capacity || c.moe.gate == "base") && gate_group(c) != group) c.moe.group = group;
+  return c;
+}
+
+// The rules of configs know more than `legal`: what a key can say.
+bool computes_the_same(const Config& config, const ModelSizes& right) {
+  try {
+    validate(config);
+  } catch (const InputError&) {
+    return false;
+  }
+  const ModelSizes mine = model_sizes(config);
+  return mine.group == right.group && mine.capacity == right.capacity && mine.aux_group == right.aux_group;
+}
+
+}  // namespace
+
+std::string machine_text(const Config& config) {
+  if (config.schedule.machine == "default") return "";
+  read_machine(config.schedule.machine);  // or say what is wrong with it
+  return read_text(config.schedule.machine);
+}
+
+Machine machine_of(const Config& config) {
+  if (config.schedule.machine == "default") return default_machine(static_cast<int>(config.mesh.node));
+  if (config.schedule.machine_text.empty()) return read_machine(config.schedule.machine);
+  return parse_machine(config.schedule.machine_text, config.schedule.machine);
+}
+
+Config with_machine_of_first(wire::Group& everyone, Config config) {
+  const std::string mine = everyone.rank() == 0 ? machine_text(config) : "";
+  config.schedule.machine_text = text_of_first(everyone, mine);
+  return config;
+}
+
+ChosenSchedule choose_schedule(const Config& config) {
+  if (config.schedule.moe != "auto") return {config, {}};
+  if (num_expert_layers(config) == 0) return {reference(config), {}};
+  const Config base = reference(config);
+  const RunShape shape = run_shape(base);
+  ChosenSchedule chosen;
+  for (const Choice& choice : choices(shape.mesh, shape.sizes, machine_of(config), shape.ranks_per_node))
+    if (computes_the_same(asking_for(config, choice.candidate), shape.sizes)) chosen.choices.push_back(choice);
+  expects(!chosen.choices.empty(), "auto: a layout that runs at all runs \"sharded\"");
+  chosen.config = asking_for(config, chosen.choices.front().candidate);
+  return chosen;
+}
+
+ChosenSchedule agreed_schedule(const Config& config) {
+  if (config.schedule.machine == "default") return choose_schedule(config);
+  Config shared, layout = reference(config);
+  layout.schedule.order = "written";  // that asks for no machine
+  std::mutex mutex;
+  wire::run_ranks(local_options(layout), [&](int rank, wire::World& world) {
+    std::vector<int> all(static_cast<size_t>(world.size()));
+    std::iota(all.begin(), all.end(), 0);
+    Config mine = with_machine_of_first(*world.group(rank, all), config);
+    const std::lock_guard lock(mutex);
+    shared = std::move(mine);
+  });
+  return choose_schedule(shared);
+}
+
+}  // namespace plait

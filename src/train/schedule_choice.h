@@ -1,0 +1,30 @@
+// The machine that a run is planned for, and what schedule.moe = "auto" becomes on it.
+#pragma once
+#include "base/config.h"
+#include "plan/choose.h"
+#include "wire/group.h"
+
+namespace plait {
+
+// The file of schedule.machine, or the default machine with the config's nodes.
+Machine machine_of(const Config& config);
+
+// The file's text, "" for the default machine. InputError where it cannot be read, or is no machine.
+std::string machine_text(const Config& config);
+
+// The config with rank 0's machine. Every rank of the group calls it; only rank 0 needs the file.
+Config with_machine_of_first(wire::Group& everyone, Config config);
+
+struct ChosenSchedule {
+  Config config;                // resolved and valid, of one family
+  std::vector<Choice> choices;  // fastest first; the first one was taken. Empty where the config names a family
+};
+
+// A function of the config and its machine alone, so that all ranks choose the same. Only what computes the same as
+// "sharded" does with this config stands to choose: same gate groups, capacity and auxiliary losses.
+ChosenSchedule choose_schedule(const Config& config);
+
+// Both, for all ranks of the config: what a verb does first.
+ChosenSchedule agreed_schedule(const Config& config);
+
+}  // namespace plait
