@@ -47,7 +47,7 @@ class Shape:
 
 
 def keep_output():
-    """The standard output, to answer on. DeepSpeed talks there too: what it says goes to the standard error from here."""
+    """The standard output, to answer on. What DeepSpeed says there goes to the standard error from here on."""
     say = os.fdopen(os.dup(1), "w")
     sys.stdout.flush()
     os.dup2(2, 1)
