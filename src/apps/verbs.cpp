@@ -3,11 +3,13 @@
 
 #include <cstdio>
 #include <exception>
+#include <thread>
 #include <vector>
 
 #include "apps/apps.h"
 #include "base/errors.h"
 #include "base/text.h"
+#include "wire/ranks.h"
 
 namespace plait {
 namespace {
@@ -51,8 +53,14 @@ int run_verb(Arguments arguments) {
     }
     return find_verb(arguments[0]).run(arguments.subspan(1));
   } catch (const InputError& error) {
+    // All ranks of a launcher read the same line: one of them says what is wrong with it, and the launcher ends the
+    // rest.
+    if (wire::launched_rank() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
     fmt::print(stderr, "plait: {}\n", error.what());
     return 2;
+  } catch (const wire::RankFailure& error) {
+    fmt::print(stderr, "plait: {}\n{}", error.what(), error.report);
+    return 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "plait: {}\n", error.what());
     return 1;

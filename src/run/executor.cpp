@@ -7,6 +7,7 @@
 
 #include "base/errors.h"
 #include "ops/gate.h"
+#include "wire/board.h"
 
 namespace plait {
 
@@ -23,6 +24,7 @@ Executor::Executor(Schedule schedule, RankContext context, Keep keep)
   prepare_steps();
   plan_lifetimes(keep);
   prepare_memory();
+  if (context_.world) prepare_board();
   if (on_lanes) start_lanes(lane_rules(schedule_, lane_).waits);
   const StepTypes all{schedule_.mesh, context_.rank, {}, {}, context_.dtype};
   for (const Leaf& leaf : schedule_.leaves) {
@@ -51,6 +53,14 @@ void Executor::prepare_memory() {
     for (ValueId v : step.out) memory.tags.push_back(tags_[v]);
     memory.scratch = {MemoryClass::scratch, memory.tags.front().expert};
     for (ValueId v : step.in) memory.dies.push_back(std::ranges::find(prepared.freed, v) != prepared.freed.end());
+  }
+}
+
+void Executor::prepare_board() {
+  board_ = &context_.world->board(context_.rank);
+  for (size_t i = 0; i < schedule_.steps.size(); ++i) {
+    const Step& step = schedule_.steps[i];
+    titles_.push_back(fmt::format("step {} {} -> %{}", i, schedule_.title(step), schedule_.names[step.out.front()]));
   }
 }
 
@@ -129,6 +139,13 @@ void Executor::run_steps(int first, int last) {
 }
 
 void Executor::run_step(int index) {
+  wire::LaneBoard* lane = board_ ? &board_->lanes[static_cast<size_t>(lane_[index])] : nullptr;
+  if (lane) lane->begin_step(titles_[index]);
+  observed(index);
+  if (lane) lane->end_step();
+}
+
+void Executor::observed(int index) {
   if (!observer_) return perform(index);
   Span span{index, lane_[index], std::chrono::steady_clock::now(), {}};
   perform(index);

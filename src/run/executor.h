@@ -68,11 +68,13 @@ class Executor {
 
   void prepare_steps();
   void prepare_memory();
+  void prepare_board();
   void plan_lifetimes(const Keep& keep);
   void feed_leaves(const Feed& feed, LeafKind kind, int micro);
   void start_lanes(std::vector<std::vector<int>> waits);
   void run_steps(int first, int last);
   void run_step(int index);
+  void observed(int index);
   void perform(int index);
 
   Schedule schedule_;
@@ -85,6 +87,8 @@ class Executor {
   std::vector<Prepared> prepared_;
   std::vector<ValueId> freed_after_section_, freed_at_end_;
   std::vector<Lane> lane_;  // by step
+  wire::RankBoard* board_ = nullptr;
+  std::vector<std::string> titles_;  // by step, for the board
   Observer observer_;
   std::mutex observing_;
   std::unique_ptr<LaneThreads> lanes_;  // null: everything in the rank's own thread

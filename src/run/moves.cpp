@@ -1,5 +1,7 @@
 #include "run/moves.h"
 
+#include <algorithm>
+
 #include "base/errors.h"
 #include "run/moves_dense.h"
 #include "run/moves_packed.h"
@@ -11,9 +13,20 @@ namespace plait {
 std::shared_ptr<wire::Group> Groups::over(const std::vector<Atom>& atoms) {
   std::shared_ptr<wire::Group>& group = groups_[atoms];
   if (group) return group;
-  if (context_.world) return group = context_.world->group(context_.rank, mesh_.group(context_.rank, atoms));
+  if (context_.world) {
+    std::vector<int> ranks = mesh_.group(context_.rank, atoms);
+    const int on = static_cast<int>(lane(ranks));
+    return group = context_.world->group(context_.rank, std::move(ranks), on);
+  }
   expects(mesh_.ranks() == 1, "a schedule of several ranks needs a world");
   return group = wire::alone(context_.rank);
+}
+
+Lane Groups::lane(const std::vector<int>& ranks) const {
+  const int node = context_.ranks_per_node;
+  if (node == 0) return Lane::compute;
+  const auto [least, most] = std::ranges::minmax(ranks);
+  return least / node == most / node ? Lane::intra : Lane::inter;
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "run/call.h"
+#include "schedule/lanes.h"
 #include "wire/group.h"
 
 namespace plait {
@@ -25,6 +26,8 @@ class Groups {
   std::shared_ptr<wire::Group> over(const std::vector<Atom>& atoms);
 
  private:
+  Lane lane(const std::vector<int>& ranks) const;
+
   Mesh mesh_;
   RankContext context_;
   std::map<std::vector<Atom>, std::shared_ptr<wire::Group>> groups_;

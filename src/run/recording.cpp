@@ -1,5 +1,7 @@
 #include "run/recording.h"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 
 namespace plait {
@@ -20,6 +22,37 @@ void Recording::begin(int rank) {
   ranks_[rank].spans.clear();
   ranks_[rank].places.clear();
   ranks_[rank].times.assign(schedule_.steps.size(), 0);
+}
+
+void Recording::share(int rank, wire::Group& everyone) {
+  using Clock = std::chrono::steady_clock;
+  everyone.barrier();
+  const auto zero = Clock::now();
+  const auto seconds = [&](Clock::time_point t) { return std::chrono::duration<double>(t - zero).count(); };
+  const auto time = [&](double s) {
+    return zero + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
+  };
+  const Rank& own = ranks_[rank];
+  const auto n = static_cast<int64_t>(own.spans.size());
+  constexpr int64_t kColumns = 5;  // step, place, lane, begin, end
+  const at::Tensor mine = at::empty({n, kColumns}, at::kDouble);
+  for (int64_t i = 0; i < n; ++i) {
+    const Span& s = own.spans[i];
+    const double row[kColumns] = {static_cast<double>(s.step), static_cast<double>(own.places[i]),
+                                  static_cast<double>(s.lane), seconds(s.begin), seconds(s.end)};
+    std::ranges::copy(row, mine.data_ptr<double>() + i * kColumns);
+  }
+  const at::Tensor all = at::empty({everyone.size() * n, kColumns}, at::kDouble);
+  everyone.all_gather(mine, all);  // every rank performs the same list
+  for (int r = 0; r < everyone.size(); ++r) {
+    if (r == rank) continue;
+    begin(r);
+    for (int64_t i = 0; i < n; ++i) {
+      const double* row = all.data_ptr<double>() + (r * n + i) * kColumns;
+      ranks_[r].spans.push_back({static_cast<int>(row[0]), static_cast<Lane>(row[2]), time(row[3]), time(row[4])});
+      ranks_[r].places.push_back(static_cast<int>(row[1]));
+    }
+  }
 }
 
 int Recording::place(int step, int time) const {

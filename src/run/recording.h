@@ -14,6 +14,10 @@ class Recording {
   // A run of the list begins: forgets the rank's last one.
   void begin(int rank);
 
+  // Where ranks are processes: gives what this rank recorded to all, and takes theirs. Their clocks are set by a barrier
+  // of `everyone`. Every rank calls it, done with its run.
+  void share(int rank, wire::Group& everyone);
+
   const Schedule& schedule() const { return schedule_; }
   // Of the last run, from the first begin of any rank. REQUIRES that all ranks are done with it.
   Timeline timeline() const;

@@ -14,6 +14,7 @@
 #include "train/durable_file.h"
 #include "train/lr.h"
 #include "train/metrics.h"
+#include "wire/board.h"
 
 namespace plait {
 namespace {
@@ -145,6 +146,7 @@ class Walk {
     const auto begin = Clock::now();
     StepReport r{.step = step + 1, .steps = config_.train.steps, .lr = rate_.at(step)};
     if (recording_) recording_->begin(rank_);
+    context_.world->board(rank_).where.set(fmt::format("training step {}", step + 1));
     try {
       r.result = trainer_.step(step, r.lr);
       expects_finite(r.result);
@@ -268,7 +270,8 @@ RunReport train(const Config& config, const data::Corpus& corpus, const RunObser
     agree(*world.group(rank, everyone(world.size())), what_ranks_share(config, build_step(run_shape(config))));
     Walk walk(config, corpus, observer, {rank, &world, dtype_of(config)}, recording ? &*recording : nullptr);
     const RunReport mine = walk.run(stop);
-    if (rank == 0) report = mine;
+    if (rank == 0 || wire::launched()) report = mine;
+    if (recording && wire::launched()) recording->share(rank, *world.group(rank, everyone(world.size())));
   });
   if (recording && report.last_step > report.first_step)
     observer.timeline(recording->schedule(), recording->timeline());

@@ -37,7 +37,8 @@ RecordedSteps record_steps(const Config& config, const StepRequest& request) {
       recording.begin(rank);
       together(*all, [&] { trainer.step(step, config.optim.lr); });
       all->barrier();
-      if (rank == 0 && step >= request.warm_up) recorded.steps.push_back(recording.timeline());
+      if (wire::launched()) recording.share(rank, *all);
+      if ((rank == 0 || wire::launched()) && step >= request.warm_up) recorded.steps.push_back(recording.timeline());
       all->barrier();
     }
   });

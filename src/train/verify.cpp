@@ -1,6 +1,7 @@
 #include "train/verify.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 
 #include <algorithm>
@@ -48,27 +49,30 @@ Keep gradients_of(const RunShape& shape) { return {all_gradients(build_step(shap
 // Hashes of every rank's part of every parameter and moment, compared between ranks that hold the same part.
 class Replicas {
  public:
-  explicit Replicas(const Mesh& mesh) : mesh_(mesh), hashes_(mesh.ranks()) {}
+  explicit Replicas(const Mesh& mesh) : mesh_(mesh) {}
 
-  void note(const Trainer& trainer, int rank) {
-    for (const Leaf& leaf : trainer.schedule().schedule.leaves)
-      if (leaf.kind == LeafKind::parameter || leaf.kind == LeafKind::state) {
-        const std::string& name = trainer.schedule().schedule.names[leaf.value];
-        hashes_[rank][name] = trainer.fingerprint(name);
-      }
-  }
-
-  std::vector<std::string> compare(const Schedule& s, int step) const {
+  // Every rank of `group` calls it, and learns the same.
+  std::vector<std::string> compare(const Trainer& trainer, wire::Group& group, int step) const {
+    const Schedule& s = trainer.schedule().schedule;
+    std::vector<const Leaf*> leaves;
+    for (const Leaf& leaf : s.leaves)
+      if (leaf.kind == LeafKind::parameter || leaf.kind == LeafKind::state) leaves.push_back(&leaf);
+    const auto n = static_cast<int64_t>(leaves.size());
+    const at::Tensor mine = at::empty({n}, at::kLong), all = at::empty({group.size(), n}, at::kLong);
+    for (int64_t i = 0; i < n; ++i)
+      mine.data_ptr<int64_t>()[i] = static_cast<int64_t>(trainer.fingerprint(s.names[leaves[i]->value]));
+    group.all_gather(mine, all);
     std::vector<std::string> faults;
-    for (const auto& [name, hash] : hashes_[0]) {
-      const Type& type = s.leaf(s.find(name))->type;
+    for (int64_t i = 0; i < n; ++i) {
       std::map<std::vector<int64_t>, int> first;  // place of a part -> the first rank that holds it
       for (int r = 0; r < mesh_.ranks(); ++r) {
         std::vector<int64_t> place;
-        for (const Dim& dim : type.dims) place.push_back(local_range(mesh_, dim, r).first);
+        for (const Dim& dim : leaves[i]->type.dims) place.push_back(local_range(mesh_, dim, r).first);
         const int other = first.try_emplace(place, r).first->second;
-        if (hashes_[r].at(name) != hashes_[other].at(name))
-          faults.push_back(fmt::format("{} on ranks {} and {} after step {}", name, other, r, step));
+        const int64_t* hashes = all.data_ptr<int64_t>() + i;
+        if (hashes[r * n] != hashes[other * n])
+          faults.push_back(
+              fmt::format("{} on ranks {} and {} after step {}", s.names[leaves[i]->value], other, r, step));
       }
     }
     return faults;
@@ -76,11 +80,10 @@ class Replicas {
 
  private:
   const Mesh& mesh_;
-  std::vector<std::map<std::string, uint64_t>> hashes_;  // by rank; each rank writes its own
 };
 
-// A few steps of one rank among others; what is gathered is whole on all ranks, rank 0 keeps it.
-Outcome walk(Trainer& trainer, const RunShape& shape, RankContext context, Replicas& replicas) {
+// A few steps of one rank among others; what is gathered is whole on all ranks.
+Outcome walk(Trainer& trainer, const RunShape& shape, RankContext context, const Replicas& replicas) {
   Outcome out;
   const auto everyone = [&] {
     std::vector<int> all(shape.mesh.ranks());
@@ -90,13 +93,8 @@ Outcome walk(Trainer& trainer, const RunShape& shape, RankContext context, Repli
   const auto group = context.world->group(context.rank, everyone());
   for (int step = 0; step < kSteps; ++step) {
     const StepResult r = trainer.step(step, rate(shape.optimizer.kind));
-    replicas.note(trainer, context.rank);
-    group->barrier();
-    if (context.rank == 0) {
-      const auto faults = replicas.compare(trainer.schedule().schedule, step + 1);
-      out.replicas.insert(out.replicas.end(), faults.begin(), faults.end());
-    }
-    group->barrier();
+    const auto faults = replicas.compare(trainer, *group, step + 1);
+    out.replicas.insert(out.replicas.end(), faults.begin(), faults.end());
     if (step > 0) continue;
     out.scalars = {{"loss", r.nll}, {"auxiliary loss", r.aux}, {"global norm", r.grad_norm}};
     for (const Parameter& p : trainer.schedule().parameters)
@@ -108,7 +106,7 @@ Outcome walk(Trainer& trainer, const RunShape& shape, RankContext context, Repli
 
 Outcome outcome(const Config& config, const RunShape& shape, const data::Corpus& corpus) {
   Outcome result;
-  Replicas replicas(shape.mesh);
+  const Replicas replicas(shape.mesh);
   wire::LocalOptions options = local_options(config);
   options.ranks = shape.mesh.ranks();
   const Keep keep = gradients_of(shape);
@@ -116,7 +114,7 @@ Outcome outcome(const Config& config, const RunShape& shape, const data::Corpus&
     const RankContext context{rank, &world, at::kDouble};
     Trainer trainer(config, shape, corpus, context, keep);
     Outcome mine = walk(trainer, shape, context, replicas);
-    if (rank == 0) result = std::move(mine);
+    if (rank == 0 || wire::launched()) result = std::move(mine);
   });
   return result;
 }
@@ -191,6 +189,7 @@ struct Everything {
 };
 
 Everything everything(const Config& config, const RunShape& shape, const data::Corpus& corpus) {
+  if (wire::launched()) input_error("verify --locate looks at all ranks at once: run it without a launcher");
   Everything all;
   std::mutex mutex;
   wire::LocalOptions options = local_options(config);

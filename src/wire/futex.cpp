@@ -12,18 +12,25 @@ namespace {
 
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
 
-void futex(const std::atomic<uint32_t>& word, int operation, uint32_t value, const timespec* longest) {
-  syscall(SYS_futex, &word, operation | FUTEX_PRIVATE_FLAG, value, longest, nullptr, 0);
+struct Call {
+  int operation;
+  Reach reach;
+  uint32_t value;
+};
+
+void futex(const std::atomic<uint32_t>& word, const Call& call, const timespec* longest) {
+  const int flags = call.reach == Reach::process ? FUTEX_PRIVATE_FLAG : 0;
+  syscall(SYS_futex, &word, call.operation | flags, call.value, longest, nullptr, 0);
 }
 
 }  // namespace
 
-void sleep_while(const std::atomic<uint32_t>& word, uint32_t seen, std::chrono::nanoseconds longest) {
+void sleep_while(const std::atomic<uint32_t>& word, uint32_t seen, std::chrono::nanoseconds longest, Reach reach) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(longest);
   const timespec relative{.tv_sec = seconds.count(), .tv_nsec = (longest - seconds).count()};
-  futex(word, FUTEX_WAIT, seen, &relative);
+  futex(word, {FUTEX_WAIT, reach, seen}, &relative);
 }
 
-void wake_all(const std::atomic<uint32_t>& word) { futex(word, FUTEX_WAKE, INT_MAX, nullptr); }
+void wake_all(const std::atomic<uint32_t>& word, Reach reach) { futex(word, {FUTEX_WAKE, reach, INT_MAX}, nullptr); }
 
 }  // namespace plait::wire

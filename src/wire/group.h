@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/errors.h"
+
 namespace plait::wire {
 
 enum class Collective { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, barrier };
@@ -54,13 +56,23 @@ class Group {
   virtual void barrier() = 0;
 };
 
+// Another rank failed, so this one cannot go on: the consequence of a failure, never its cause.
+struct Abandoned : CommError {
+  using CommError::CommError;
+};
+
+struct RankBoard;
+
 // The world a rank lives in: hands out groups. Members that build a group of the same ranks several times get as many
 // groups, matched in the order of the calls; every member must make the same calls. A list of one gives `alone`.
 class World {
  public:
   virtual ~World() = default;
   virtual int size() const = 0;
-  virtual std::shared_ptr<Group> group(int rank, std::vector<int> members) = 0;
+  // `lane`: of the thread that will call the group, for reports.
+  virtual std::shared_ptr<Group> group(int rank, std::vector<int> members, int lane = 0) = 0;
+  // Where a rank of this process tells what it does.
+  virtual RankBoard& board(int rank) = 0;
   // Ends all waits of all groups: a rank has failed. Any thread.
   virtual void fail() = 0;
 };

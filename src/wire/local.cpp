@@ -6,38 +6,18 @@
 #include <thread>
 
 #include "wire/contracts.h"
+#include "wire/stream.h"
 #include "wire/sum.h"
 
 namespace plait::wire {
 namespace {
 
-constexpr int64_t kCut = 64;  // slices of a sum start at cache lines
-
-std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
-
-void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) {
-  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
-}
-
-// Values of a message begin at multiples of 8 bytes, so that a cut never falls into an element.
-int64_t padded(int64_t bytes) { return (bytes + 7) / 8 * 8; }
-
 int64_t type_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.scalar_type()); }
-
-// The part of a message of `bytes` that a member sums.
-struct Slice {
-  int64_t begin, end;
-};
-
-Slice slice(int64_t bytes, int member, int num_members) {
-  const int64_t lines = (bytes + kCut - 1) / kCut;
-  const auto cut = [&](int64_t m) { return std::min(bytes, lines * m / num_members * kCut); };
-  return {cut(member), cut(member + 1)};
-}
 
 class LocalGroup final : public Group {
  public:
-  LocalGroup(std::shared_ptr<Meeting> meeting, int member) : meeting_(std::move(meeting)), member_(member) {}
+  LocalGroup(std::shared_ptr<Meeting> meeting, int member, LaneBoard& lane)
+      : meeting_(std::move(meeting)), member_(member), lane_(lane), text_(ranks_text(ranks())) {}
 
   int rank() const override { return member_; }
   const std::vector<int>& ranks() const override { return meeting_->ranks(); }
@@ -53,11 +33,18 @@ class LocalGroup final : public Group {
 
   void barrier() override {
     meeting_->open(member_, Collective::barrier);
-    meeting_->begin(member_);
+    begin();
   }
 
  private:
   const Post& post(int member) const { return meeting_->post(member_, member); }
+
+  void begin() {
+    const Post& mine = post(member_);
+    lane_.begin_collective(text_, {mine.kind, meeting_->sequence(member_), mine.bytes});
+    meeting_->begin(member_);
+    lane_.end_collective();
+  }
 
   // Adds a value to the post: where it lies, or a copy of it when the whole post is eager.
   void bring(Post& post, const at::Tensor& value) const {
@@ -85,6 +72,8 @@ class LocalGroup final : public Group {
 
   std::shared_ptr<Meeting> meeting_;
   int member_;
+  LaneBoard& lane_;
+  std::string text_;
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> targets_;
 };
@@ -96,7 +85,7 @@ void LocalGroup::all_reduce(std::span<const at::Tensor> values) {
   Post& mine = meeting_->open(member_, Collective::all_reduce);
   mine.eager = extent <= kEagerBytes;
   for (const auto& value : values) bring(mine, value);
-  meeting_->begin(member_);
+  begin();
   if (mine.eager) return sum_copies(values);
   sum_my_slice(values);
   meeting_->end(member_);
@@ -134,7 +123,7 @@ void LocalGroup::all_gather(const at::Tensor& in, const at::Tensor& out) {
   Post& mine = meeting_->open(member_, Collective::all_gather);
   mine.eager = bytes <= kEagerBytes;
   bring(mine, in);
-  meeting_->begin(member_);
+  begin();
   for (int i = 0; i < size(); ++i) {
     const int m = (member_ + i) % size();  // own part first, while it is warm; then no two read the same memory
     copy_bytes(bytes_of(out) + m * bytes, m == member_ ? bytes_of(in) : post(m).values[0], bytes);
@@ -147,7 +136,7 @@ void LocalGroup::reduce_scatter(const at::Tensor& in, const at::Tensor& out) {
   Post& mine = meeting_->open(member_, Collective::reduce_scatter);
   mine.eager = static_cast<int64_t>(in.nbytes()) <= kEagerBytes;
   bring(mine, in);
-  meeting_->begin(member_);
+  begin();
   const int64_t bytes = out.nbytes();
   gather_sources(0, member_ * bytes);
   std::byte* target = bytes_of(out);
@@ -164,7 +153,7 @@ void LocalGroup::all_gather_rows(const at::Tensor& in, const at::Tensor& out, st
   const int64_t row = row_bytes(in);
   mine.shape = {row, type_of(in)};
   mine.shape.insert(mine.shape.end(), rows.begin(), rows.end());
-  meeting_->begin(member_);
+  begin();
   bool all_eager = true;
   std::byte* to = bytes_of(out);
   for (int m = 0; m < size(); ++m) {
@@ -182,7 +171,7 @@ void LocalGroup::reduce_scatter_rows(const at::Tensor& in, const at::Tensor& out
   mine.eager = static_cast<int64_t>(in.nbytes()) <= kEagerBytes;
   bring(mine, in);
   mine.shape.insert(mine.shape.end(), rows.begin(), rows.end());
-  meeting_->begin(member_);
+  begin();
   gather_sources(0, std::accumulate(rows.begin(), rows.begin() + member_, int64_t{0}) * row_bytes(in));
   std::byte* target = bytes_of(out);
   sum_into(out.scalar_type(), sources_, {&target, 1}, out.nbytes());
@@ -201,7 +190,7 @@ void LocalGroup::all_to_all(const at::Tensor& in, const at::Tensor& out, std::sp
   mine.shape = {row, type_of(in)};
   mine.send_rows.assign(send_rows.begin(), send_rows.end());
   mine.receive_rows.assign(receive_rows.begin(), receive_rows.end());
-  meeting_->begin(member_);
+  begin();
   bool all_eager = true;
   std::byte* to = bytes_of(out);
   for (int m = 0; m < size(); ++m) {
@@ -221,48 +210,53 @@ void LocalGroup::broadcast(const at::Tensor& value, int root) {
   mine.eager = static_cast<int64_t>(value.nbytes()) <= kEagerBytes;
   bring(mine, value);
   mine.shape.push_back(root);
-  meeting_->begin(member_);
+  begin();
   if (member_ != root) copy_bytes(bytes_of(value), post(root).values[0], value.nbytes());
   if (!mine.eager) meeting_->end(member_);
 }
 
-// Being woken costs tens of microseconds when the core has gone idle, letting others run well under one; so a rank that
-// has a core of its own yields for long. With more ranks than cores too many yields would starve those that compute:
-// 20 are enough to make a small message of 4 ranks on 2 cores eight times faster than sleeping at once.
-Patience patience_for(const LocalOptions& options) {
-  const int cores = std::max(1u, std::thread::hardware_concurrency());
-  return options.ranks * (options.threads + options.lanes) <= cores ? Patience{.spins = 200, .yields = 1000}
-                                                                    : Patience{.yields = 20};
-}
-
 }  // namespace
 
-LocalWorld::LocalWorld(LocalOptions options) : options_(std::move(options)), copies_(options_.ranks) {
+LocalWorld::LocalWorld(LocalOptions options)
+    : options_(std::move(options)), boards_(options_.ranks), copies_(options_.ranks) {
   expects(options_.ranks >= 1 && options_.threads >= 1, "a world has at least one rank and a rank one thread");
+  for (int rank = 0; rank < size(); ++rank) boards_[rank].name.set(name(rank));
+}
+
+std::string LocalWorld::report() const {
+  std::vector<const RankBoard*> boards;
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size(); ++rank) {
+    boards.push_back(&boards_[rank]);
+    ranks.push_back(rank);
+  }
+  return wire::report(boards, ranks);
 }
 
 std::string LocalWorld::name(int rank) const {
   return options_.name ? options_.name(rank) : fmt::format("rank {}", rank);
 }
 
-std::shared_ptr<Group> LocalWorld::group(int rank, std::vector<int> members) {
+std::shared_ptr<Group> LocalWorld::group(int rank, std::vector<int> members, int lane) {
   const auto place = std::find(members.begin(), members.end(), rank);
   expects(place != members.end(), "a rank builds only groups it is a member of");
   if (members.size() == 1) return alone(rank);
   const int member = static_cast<int>(place - members.begin());
   const std::lock_guard lock(mutex_);
   const int copy = copies_[rank][members]++;
-  return std::make_shared<LocalGroup>(meeting({.members = std::move(members), .copy = copy}), member);
+  return std::make_shared<LocalGroup>(meeting({.members = std::move(members), .copy = copy}), member,
+                                      boards_[rank].lanes[lane]);
 }
 
 std::shared_ptr<Meeting> LocalWorld::meeting(const Key& key) {
   auto& meeting = meetings_[key];
   if (!meeting) {
-    meeting = std::make_shared<Meeting>(MeetingOptions{.ranks = key.members,
-                                                       .timeout = options_.timeout,
-                                                       .patience = patience_for(options_),
-                                                       .name = [this](int rank) { return name(rank); },
-                                                       .elsewhere = [this](int rank) { return waiting(rank); }});
+    meeting = std::make_shared<Meeting>(
+        MeetingOptions{.ranks = key.members,
+                       .timeout = options_.timeout,
+                       .patience = patience_for(options_.ranks * (options_.threads + options_.lanes)),
+                       .name = [this](int rank) { return name(rank); },
+                       .elsewhere = [this](int rank) { return waiting(rank); }});
     if (failed_) meeting->fail();
   }
   return meeting;

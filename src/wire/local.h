@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "wire/board.h"
 #include "wire/group.h"
 #include "wire/meeting.h"
 
@@ -19,6 +20,7 @@ struct LocalOptions {
   int threads = 1;                            // compute threads of a rank
   int lanes = 0;                              // threads of a rank that only send; more threads than cores: no spinning
   std::function<std::string(int)> name = {};  // "rank 3 (tp 1, dp 1, ep 1)"; "rank 3" when absent
+  int node = 0;                               // processes: so many ranks at most share memory; 0: all of a machine
 };
 
 class LocalWorld final : public World {
@@ -29,7 +31,11 @@ class LocalWorld final : public World {
 
   // Called by each member, from its own thread. REQUIRES: members are distinct ranks of the world, `rank` among them.
   // The world must outlive its groups.
-  std::shared_ptr<Group> group(int rank, std::vector<int> members) override;
+  std::shared_ptr<Group> group(int rank, std::vector<int> members, int lane = 0) override;
+  RankBoard& board(int rank) override { return boards_[rank]; }
+
+  // What every rank is doing; see wire/board.h.
+  std::string report() const;
 
   // The waits end with Abandoned.
   void fail() override;
@@ -47,6 +53,7 @@ class LocalWorld final : public World {
   std::string waiting(int rank) const;
 
   LocalOptions options_;
+  std::vector<RankBoard> boards_;
   mutable std::mutex mutex_;  // over what follows; never held while a member waits or copies
   std::map<Key, std::shared_ptr<Meeting>> meetings_;
   std::vector<std::map<std::vector<int>, int>> copies_;  // per rank: how many groups of these members it has built

@@ -21,12 +21,6 @@ constexpr uint32_t kRounds = ~(kOneRound - 1);
 
 bool same_round(uint32_t a, uint32_t b) { return (a & kRounds) == (b & kRounds); }
 
-inline void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 std::string describe(const Post& post) {
   if (post.kind == Collective::barrier) return std::string(name_of(post.kind));
   return fmt::format("{} of {} bytes", name_of(post.kind), post.bytes);

@@ -14,17 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.h"
 #include "wire/group.h"
+#include "wire/patience.h"
 
 namespace plait::wire {
-
-using Seconds = std::chrono::duration<double>;
-
-// Another rank failed, so this one cannot go on: the consequence of a failure, never its cause.
-struct Abandoned : CommError {
-  using CommError::CommError;
-};
 
 // Messages up to this size are copied into the post, so nobody has to stay until the others have read them.
 inline constexpr int64_t kEagerBytes = 4096;
@@ -40,12 +33,6 @@ struct Post {
   std::vector<int64_t> receive_rows;     // all_to_all only
   std::vector<const std::byte*> values;  // where others read: the member's memory, or `copy` when eager
   std::unique_ptr<std::byte[]> copy;
-};
-
-// What a waiting rank does before it sleeps: looks again, then lets other threads run between looks.
-struct Patience {
-  int spins = 0;
-  int yields = 0;
 };
 
 // A meeting speaks of ranks through these; they must outlive it.
@@ -77,6 +64,9 @@ class Meeting {
 
   // What a member brought; between `begin` and the reader's next `open`.
   const Post& post(int reader, int member) const;
+
+  // The number of a member's collectives so far, its open one among them.
+  uint64_t sequence(int member) const { return seats_[member].sequence; }
 
   // Ends every wait in `begin`, now and later. Any thread.
   void fail();

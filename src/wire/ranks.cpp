@@ -9,13 +9,16 @@
 #include <set>
 #include <thread>
 
+#include "wire/run_launched.h"
+
 namespace plait::wire {
 namespace {
 
 struct Failure {
   int rank;
   std::exception_ptr what;
-  bool consequence;  // of another rank's failure
+  bool consequence;    // of another rank's failure
+  std::string report;  // what all ranks were doing then
 };
 
 // What the ranks' threads share with the caller; a thread left behind keeps it alive.
@@ -27,11 +30,17 @@ class Crew {
   }
 
   void run(int rank, int threads) {
+    RankBoard& board = world_.board(rank);
     try {
       at::set_num_threads(threads);
       body_(rank, world_);
+      board.state = RankBoard::State::ended;
     } catch (const Abandoned&) {
       note({.rank = rank, .what = std::current_exception(), .consequence = true});
+    } catch (const std::exception& error) {
+      board.failure.set(error.what());
+      board.state = RankBoard::State::failed;
+      note({.rank = rank, .what = std::current_exception(), .consequence = false});
     } catch (...) {
       note({.rank = rank, .what = std::current_exception(), .consequence = false});
     }
@@ -58,9 +67,11 @@ class Crew {
     } catch (const InputError&) {
       throw;
     } catch (const std::exception& error) {
-      throw RankFailure(failure_->rank, fmt::format("{}: {}{}", world_.name(failure_->rank), error.what(), tail));
+      throw RankFailure(failure_->rank, fmt::format("{}: {}{}", world_.name(failure_->rank), error.what(), tail),
+                        failure_->report);
     } catch (...) {
-      throw RankFailure(failure_->rank, fmt::format("{}: unknown failure{}", world_.name(failure_->rank), tail));
+      throw RankFailure(failure_->rank, fmt::format("{}: unknown failure{}", world_.name(failure_->rank), tail),
+                        failure_->report);
     }
   }
 
@@ -68,7 +79,10 @@ class Crew {
   void note(Failure failure) {
     {
       const std::lock_guard lock(mutex_);
-      if (!failure_ || (failure_->consequence && !failure.consequence)) failure_ = std::move(failure);
+      if (!failure_ || (failure_->consequence && !failure.consequence)) {
+        failure.report = world_.report();
+        failure_ = std::move(failure);
+      }
     }
     changed_.notify_all();
     world_.fail();
@@ -86,6 +100,7 @@ class Crew {
 }  // namespace
 
 void run_ranks(const LocalOptions& options, std::function<void(int rank, World& world)> body) {
+  if (launched() && (options.ranks > 1 || launched_size() == 1)) return run_launched(options, std::move(body));
   const auto crew = std::make_shared<Crew>(options, std::move(body));
   const int own_threads = at::get_num_threads();
   std::vector<std::thread> threads;

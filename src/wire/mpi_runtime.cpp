@@ -1,0 +1,108 @@
+#include "wire/mpi_runtime.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "wire/node_group.h"
+
+namespace plait::wire {
+namespace {
+
+std::byte* shared_memory(MPI_Comm comm, int64_t bytes) {
+  int member = 0, unit = 0;
+  MPI_Comm_rank(comm, &member);
+  void* base = nullptr;
+  MPI_Aint size = 0;
+  MPI_Win window;
+  mpi_check(MPI_Win_allocate_shared(member == 0 ? bytes : 0, 1, MPI_INFO_NULL, comm, &base, &window),
+            "MPI_Win_allocate_shared");
+  mpi_check(MPI_Win_shared_query(window, 0, &size, &unit, &base), "MPI_Win_shared_query");
+  return static_cast<std::byte*>(base);
+}
+
+}  // namespace
+
+void mpi_check(int code, const char* what) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw CommError(fmt::format("{}: {}", what, std::string_view(text, length)));
+}
+
+MpiRuntime& MpiRuntime::get() {
+  static MpiRuntime runtime;
+  return runtime;
+}
+
+MpiRuntime::MpiRuntime() {
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level_);
+  std::atexit([] { MPI_Finalize(); });
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
+  int size = 0;
+  MPI_Comm_rank(world_, &rank_);
+  MPI_Comm_size(world_, &size);
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  node_name_ = host;
+  MPI_Comm node;
+  mpi_check(MPI_Comm_split_type(world_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  int least = 0;
+  mpi_check(MPI_Allreduce(&rank_, &least, 1, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
+  node_of_.resize(size);
+  mpi_check(MPI_Allgather(&least, 1, MPI_INT, node_of_.data(), 1, MPI_INT, world_), "MPI_Allgather");
+  for (int r = 0; r < size; ++r)
+    if (node_of_[r] == least) neighbours_.push_back(r);
+  share_boards(node);
+}
+
+void MpiRuntime::share_boards(MPI_Comm node) {
+  const auto n = static_cast<int64_t>(neighbours_.size());
+  std::byte* memory = shared_memory(node, 64 + n * static_cast<int64_t>(sizeof(RankBoard)));
+  if (rank_ == neighbours_.front()) new (memory) std::atomic<int>(0);
+  reported_ = reinterpret_cast<std::atomic<int>*>(memory);
+  boards_ = memory + 64;
+  new (&board(rank_)) RankBoard{};
+  mpi_check(MPI_Barrier(node), "MPI_Barrier");
+}
+
+RankBoard& MpiRuntime::board(int rank) const {
+  const auto at = std::ranges::find(neighbours_, rank);
+  expects(at != neighbours_.end(), "the board of a rank of another node");
+  return *(reinterpret_cast<RankBoard*>(boards_) + (at - neighbours_.begin()));
+}
+
+void MpiRuntime::make(Channel& channel, const std::vector<int>& members, Share share) {
+  MPI_Group all, group;
+  MPI_Comm_group(world_, &all);
+  MPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &group);
+  mpi_check(MPI_Comm_create_group(world_, group, 0, &channel.comm), "MPI_Comm_create_group");
+  MPI_Group_free(&group);
+  MPI_Group_free(&all);
+  MPI_Comm_set_errhandler(channel.comm, MPI_ERRORS_RETURN);
+  const bool one_node = std::ranges::all_of(members, [&](int r) { return node_of_[r] == node_of_[members[0]]; });
+  if (!one_node || share == Share::nothing) return;
+  const int n = static_cast<int>(members.size());
+  channel.memory = shared_memory(channel.comm, node_group_bytes(n));
+  if (members[0] == rank_) prepare_node_group(channel.memory, n);
+  mpi_check(MPI_Barrier(channel.comm), "MPI_Barrier");
+}
+
+std::shared_ptr<MpiRuntime::Channel> MpiRuntime::channel(const std::vector<int>& members, Share share) {
+  auto& all = channels_[{members, share}];
+  Channel* found = nullptr;
+  for (const auto& channel : all)
+    if (!found && !channel->taken) found = channel.get();
+  if (!found) {
+    all.push_back(std::make_unique<Channel>());
+    found = all.back().get();
+    make(*found, members, share);
+  }
+  found->taken = true;
+  return {found, [](Channel* channel) { channel->taken = false; }};
+}
+
+}  // namespace plait::wire

@@ -1,0 +1,100 @@
+#include "wire/mpi_watch.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+
+namespace plait::wire {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{40};
+constexpr double kGrace =
+    0.25;                    // s that a rank which was told to end may go on; the launcher kills it after one second
+constexpr double kLate = 5;  // s after the deadline at which a wait that has none is ended
+
+std::atomic<bool> terminated = false;
+struct sigaction before;
+
+// Whoever else wants to know of the signal is told as if this were not here.
+void on_terminate(int signal) {
+  terminated = true;
+  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) before.sa_handler(signal);
+}
+
+void catch_terminate() {
+  struct sigaction now = {};
+  sigaction(SIGTERM, nullptr, &before);
+  if (before.sa_handler == on_terminate) return;
+  now.sa_handler = on_terminate;
+  now.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &now, nullptr);
+}
+
+bool is_dead(int pid) {
+  if (kill(pid, 0) != 0) return errno == ESRCH;
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(stat, text);
+  const size_t name_end = text.rfind(')');
+  return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'Z';
+}
+
+}  // namespace
+
+MpiWatch::MpiWatch(MpiRuntime& mpi, const MpiWorld& world, Seconds timeout,
+                   std::function<void(const std::string&)> on_fault)
+    : mpi_(mpi), world_(world), timeout_(timeout), on_fault_(std::move(on_fault)) {
+  catch_terminate();
+  thread_ = std::thread([this] { serve(); });
+}
+
+MpiWatch::~MpiWatch() {
+  ending_ = true;
+  thread_.join();
+  if (sigaction(SIGTERM, &before, nullptr) != 0) return;
+}
+
+void MpiWatch::serve() {
+  while (!ending_) {
+    std::this_thread::sleep_for(kLook);
+    if (const std::string what = fault(); !what.empty() && !ending_) on_fault_(what);
+  }
+}
+
+std::string MpiWatch::dead_neighbour() const {
+  for (const int rank : mpi_.neighbours()) {
+    const RankBoard& board = mpi_.board(rank);
+    const int pid = board.pid;
+    if (rank == mpi_.rank() || pid == 0 || board.state != RankBoard::State::running) continue;
+    if (is_dead(pid)) return fmt::format("{} has died (process {} is gone)", world_.name(rank), pid);
+  }
+  return {};
+}
+
+double MpiWatch::longest_wait() const {
+  double longest = 0;
+  for (const LaneBoard& lane : mpi_.board(mpi_.rank()).lanes) {
+    const BoardEntry* open = lane.open();
+    if (!open) continue;
+    const bool sends = !open->group.get().empty() || open->step.get().starts_with("make the communicator");
+    if (sends) longest = std::max(longest, board_seconds() - open->began);
+  }
+  return longest;
+}
+
+std::string MpiWatch::fault() {
+  if (std::string dead = dead_neighbour(); !dead.empty()) return dead;
+  if (const double wait = longest_wait(); wait > timeout_.count() + kLate)
+    return fmt::format("{} waits for {:.0f} s in a call that has no deadline", world_.name(mpi_.rank()), wait);
+  if (!terminated) return {};
+  if (told_to_end_ == 0) told_to_end_ = board_seconds();
+  const double since = board_seconds() - told_to_end_;
+  const bool heard = before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN;
+  if (since > kGrace && (!heard || longest_wait() > kGrace))
+    return fmt::format("{} was told to end (SIGTERM): another rank has ended", world_.name(mpi_.rank()));
+  return {};
+}
+
+}  // namespace plait::wire

@@ -1,0 +1,34 @@
+// A thread that sees what a rank that waits cannot: a neighbour that died, the launcher's wish that this process ends,
+// and a call of MPI that does not come back. Each ends this process with a report.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "wire/mpi_world.h"
+
+namespace plait::wire {
+
+class MpiWatch {
+ public:
+  // on_fault(what): called once, in the thread of the watch; does not return.
+  MpiWatch(MpiRuntime& mpi, const MpiWorld& world, Seconds timeout, std::function<void(const std::string&)> on_fault);
+  ~MpiWatch();
+
+ private:
+  void serve();
+  std::string fault();
+  std::string dead_neighbour() const;
+  // The operation of a lane that has been open for longest and sends; seconds it has been, 0: none.
+  double longest_wait() const;
+
+  MpiRuntime& mpi_;
+  const MpiWorld& world_;
+  Seconds timeout_;
+  std::function<void(const std::string&)> on_fault_;
+  double told_to_end_ = 0;  // when; 0: not
+  std::atomic<bool> ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace plait::wire

@@ -1,0 +1,40 @@
+#include "wire/mpi_world.h"
+
+#include <algorithm>
+
+#include "base/errors.h"
+#include "wire/mpi_group.h"
+#include "wire/node_group.h"
+
+namespace plait::wire {
+
+std::string MpiWorld::name(int rank) const {
+  return options_.name ? options_.name(rank) : fmt::format("rank {}", rank);
+}
+
+std::shared_ptr<Group> MpiWorld::group(int rank, std::vector<int> members, int lane) {
+  const auto place = std::ranges::find(members, rank);
+  expects(rank == mpi_.rank() && place != members.end(), "a rank builds only groups it is a member of");
+  if (members.size() == 1) return alone(rank);
+  const int member = static_cast<int>(place - members.begin());
+  LaneBoard& board = mpi_.board(rank).lanes[lane];
+  board.begin_step("make the communicator of " + ranks_text(members));
+  const auto apart = [&](int r) { return options_.node > 0 && r / options_.node != rank / options_.node; };
+  const bool share = std::ranges::none_of(members, apart);
+  auto channel = mpi_.channel(members, share ? MpiRuntime::Share::memory : MpiRuntime::Share::nothing);
+  board.end_step();
+  const int here = static_cast<int>(mpi_.neighbours().size());
+  MemberOptions options{.ranks = std::move(members),
+                        .member = member,
+                        .timeout = options_.timeout,
+                        .patience = patience_for(here * (options_.threads + options_.lanes)),
+                        .name = [this](int r) { return name(r); },
+                        .lane = &board,
+                        .ended = &ended_};
+  if (!channel->memory) return mpi_group(std::move(options), std::move(channel));
+  std::byte* memory = channel->memory;
+  const std::shared_ptr<Group> group = node_group(std::move(options), memory);
+  return {group.get(), [group, channel](Group*) {}};
+}
+
+}  // namespace plait::wire

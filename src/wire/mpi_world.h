@@ -1,0 +1,26 @@
+// The world of a rank that is a process of its own: groups within a node share memory, others send over MPI.
+#pragma once
+#include "wire/local.h"
+#include "wire/mpi_runtime.h"
+
+namespace plait::wire {
+
+class MpiWorld final : public World {
+ public:
+  // REQUIRES options.ranks as the launcher started. Both must outlive the world's groups.
+  MpiWorld(const LocalOptions& options, MpiRuntime& mpi) : options_(options), mpi_(mpi) {}
+
+  int size() const override { return mpi_.size(); }
+  std::shared_ptr<Group> group(int rank, std::vector<int> members, int lane = 0) override;
+  RankBoard& board(int rank) override { return mpi_.board(rank); }
+  void fail() override { ended_ = true; }
+
+  std::string name(int rank) const;
+
+ private:
+  const LocalOptions& options_;
+  MpiRuntime& mpi_;
+  std::atomic<bool> ended_ = false;
+};
+
+}  // namespace plait::wire

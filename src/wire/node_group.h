@@ -1,0 +1,36 @@
+// Collectives between processes of one node, through memory that all of them map: each member writes what it brings
+// into its own two slots, a block at a time, and the others read it there. Nobody reads another's tensors, so a member
+// may leave as soon as it has read its own part.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "wire/board.h"
+#include "wire/group.h"
+#include "wire/patience.h"
+
+namespace plait::wire {
+
+// The memory that a group of so many members shares.
+int64_t node_group_bytes(int members);
+
+// Makes the memory ready; one member calls it before any other touches it.
+void prepare_node_group(std::byte* memory, int members);
+
+// What the wire knows of a member, besides the memory that it shares.
+struct MemberOptions {
+  std::vector<int> ranks = {};  // the members, as ranks of the world
+  int member = 0;
+  Seconds timeout{300};  // of every wait
+  Patience patience;
+  std::function<std::string(int)> name = {};  // a rank of the world in words
+  LaneBoard* lane = nullptr;                  // where it tells what it does
+  const std::atomic<bool>* ended = nullptr;   // set: every wait ends with Abandoned
+};
+
+// `memory` outlives the group; a group made later over the same memory goes on where the last one ended. Deadlines and
+// mismatches are CommError.
+std::shared_ptr<Group> node_group(MemberOptions options, std::byte* memory);
+
+}  // namespace plait::wire
