@@ -42,8 +42,9 @@ class Counted final : public wire::World {
   Counted(wire::World& world, std::shared_ptr<wire::Traffic> traffic) : world_(world), traffic_(std::move(traffic)) {}
   int size() const override { return world_.size(); }
   void fail() override { world_.fail(); }
-  std::shared_ptr<wire::Group> group(int rank, std::vector<int> members) override {
-    return wire::record(world_.group(rank, std::move(members)), traffic_);
+  wire::RankBoard& board(int rank) override { return world_.board(rank); }
+  std::shared_ptr<wire::Group> group(int rank, std::vector<int> members, int lane) override {
+    return wire::record(world_.group(rank, std::move(members), lane), traffic_);
   }
 
  private:

@@ -40,9 +40,10 @@ class Watched final : public wire::World {
   Watched(wire::World& world, std::shared_ptr<wire::Traffic> traffic) : world_(world), traffic_(std::move(traffic)) {}
   int size() const override { return world_.size(); }
   void fail() override { world_.fail(); }
-  std::shared_ptr<wire::Group> group(int rank, std::vector<int> members) override {
+  wire::RankBoard& board(int rank) override { return world_.board(rank); }
+  std::shared_ptr<wire::Group> group(int rank, std::vector<int> members, int lane) override {
     if (members.size() == 1) return std::make_shared<Silent>(rank);
-    return wire::record(world_.group(rank, std::move(members)), traffic_);
+    return wire::record(world_.group(rank, std::move(members), lane), traffic_);
   }
 
  private:
