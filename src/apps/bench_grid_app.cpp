@@ -28,7 +28,8 @@ namespace {
 constexpr const char* kName = "bench grid";
 
 struct Request {
-  int64_t ranks = 4, node = 0, threads = 0, rounds = 5;
+  int64_t ranks = wire::launched() ? wire::launched_size() : 4, node = launched_node_size();
+  int64_t threads = 0, rounds = 5;
   std::string csv = "runs/grid.csv", links = "local", only, machine, html, report, numbers;
   std::string peer, peer_name = "deepspeed";
   std::vector<std::string> overrides;
@@ -102,14 +103,13 @@ void tell(const GridResult& result, const std::string& place, double seconds_lef
 // One rank's way through the layers. Rank 0 has the file.
 class GridWalk {
  public:
-  GridWalk(const Request& request, RankContext context)
-      : request_(request), setting_(setting_of(request)), context_(context), world_(everyone(context)) {}
+  GridWalk(const Request& request, const GridSetting& setting, RankContext context)
+      : request_(request), setting_(setting), context_(context), world_(everyone(context)) {}
 
   void run() {
     const std::vector<GridLayer> layers = layers_of(request_);
-    if (context_.rank == 0) table_ = table_of(request_.csv, header_of(request_, setting_));
+    if (context_.rank == 0) open();
     const std::vector<int64_t> todo = agreed(layers);
-    if (context_.rank == 0 && !request_.peer.empty()) peer_.emplace(request_.peer, request_.peer_name);
     const Clock::time_point start = Clock::now();
     for (size_t i = 0; i < todo.size(); ++i) {
       GridResult result = measured(layers[static_cast<size_t>(todo[i])]);
@@ -135,6 +135,13 @@ class GridWalk {
     return result;
   }
 
+  void open() {
+    table_ = table_of(request_.csv, header_of(request_, setting_));
+    if (const auto folder = std::filesystem::path(request_.csv).parent_path(); !folder.empty())
+      std::filesystem::create_directories(folder);
+    if (!request_.peer.empty()) peer_.emplace(request_.peer, request_.peer_name);
+  }
+
   // The layers that are not in the file, the same on all ranks.
   std::vector<int64_t> agreed(const std::vector<GridLayer>& layers) const {
     std::vector<int64_t> todo(layers.size(), 1);
@@ -148,7 +155,7 @@ class GridWalk {
   }
 
   const Request& request_;
-  const GridSetting setting_;
+  const GridSetting& setting_;
   RankContext context_;
   std::shared_ptr<wire::Group> world_;
   GridTable table_;               // rank 0
@@ -175,8 +182,8 @@ int bench_grid(Arguments arguments) {
   CommandLine line(kName, "A grid of MoE layers in every family, in turns; an interrupted run goes on");
   line.option("--csv", request.csv, "the file that grows by whole layers")
       .option("--links", request.links, "what the links between nodes are, a word for the file")
-      .option("--ranks", request.ranks, "ranks, as threads of this process")
-      .option("--node", request.node, "ranks of a node; 0: all")
+      .option("--ranks", request.ranks, "ranks; by default those of the launcher")
+      .option("--node", request.node, "ranks of a node, for lanes of messages; by default the launcher's; 0: none")
       .option("--threads", request.threads, "of a rank; 0: cores / ranks")
       .option("--rounds", request.rounds, "of all ways of a layer, in turns; the median counts")
       .option("--only", request.only, "only layers whose name begins so: t2e4-07, t2e4, t2")
@@ -191,18 +198,19 @@ int bench_grid(Arguments arguments) {
   if (!line.parse(arguments)) return 0;
   const std::string command = command_of(kName, arguments);
   if (!request.report.empty()) {
-    tell_report(request, request.report, command);
+    if (wire::launched_rank() == 0) tell_report(request, request.report, command);
     return 0;
   }
   if (request.rounds < 1) input_error("--rounds {}: expected at least 1", request.rounds);
   layers_of(request);
   if (!request.numbers.empty()) expect_section(request.numbers, section_of({.links = request.links}));
-  if (const auto folder = std::filesystem::path(request.csv).parent_path(); !folder.empty())
-    std::filesystem::create_directories(folder);
+  const GridSetting setting = setting_of(request);
   const wire::LocalOptions options{.ranks = static_cast<int>(request.ranks),
-                                   .threads = static_cast<int>(setting_of(request).threads)};
-  wire::run_ranks(options, [&](int rank, wire::World& world) { GridWalk(request, {rank, &world}).run(); });
-  tell_report(request, request.csv, command);
+                                   .threads = static_cast<int>(setting.threads),
+                                   .lanes = setting.node > 0 ? kNumLanes - 1 : 0,
+                                   .node = setting.node};
+  wire::run_ranks(options, [&](int rank, wire::World& world) { GridWalk(request, setting, {rank, &world}).run(); });
+  if (wire::launched_rank() == 0) tell_report(request, request.csv, command);
   return 0;
 }
 
