@@ -6,6 +6,7 @@
 
 #include "apps/apps.h"
 #include "apps/command_line.h"
+#include "apps/explanation.h"
 #include "base/config.h"
 #include "base/errors.h"
 #include "base/units.h"
@@ -28,7 +29,7 @@ std::string title(const std::string& config, const Schedule& schedule, const std
 
 Drawing predicted_drawing(const Config& config, const std::string& name) {
   const Schedule schedule = build_step(run_shape(config)).schedule;
-  const Machine machine = default_machine(static_cast<int>(config.mesh.node));
+  const Machine machine = machine_of(config);
   const int ranks = schedule.mesh.ranks();
   Timing timing = predicted(schedule, step_costs(schedule, check(schedule), machine), ranks <= kMostRanks ? ranks : 1);
   if (!config.schedule.lanes) std::ranges::fill(timing.lanes, kComputeLane);
@@ -40,8 +41,7 @@ Drawing measured_drawing(const Config& config, const std::string& name) {
   const double replay = simulate(recorded.schedule, measured(recorded.schedule, recorded.fastest())).makespan;
   fmt::print("the fastest of {} steps; its spans played again in their order take {:.1f}% of its time\n",
              recorded.steps.size(), 100 * replay / recorded.fastest().makespan);
-  return drawing(recorded.schedule, default_machine(static_cast<int>(config.mesh.node)),
-                 title(name, recorded.schedule, "measured"), recorded.fastest());
+  return drawing(recorded.schedule, machine_of(config), title(name, recorded.schedule, "measured"), recorded.fastest());
 }
 
 void save(const std::string& path, const std::string& text) {
@@ -56,17 +56,25 @@ void save(const std::string& path, const std::string& text) {
 int show_app(Arguments arguments) {
   std::string path, svg, html, trace;
   std::vector<std::string> overrides;
-  bool measure = false;
+  bool measure = false, explained = false;
   CommandLine line("show", "Prints the training step of a config as a typed schedule, or draws it over time");
   line.config(path, overrides)
       .option("--svg", svg, "a picture of the predicted step")
       .option("--html", html, "the same as a page to zoom into")
       .option("--trace", trace, "the same for Perfetto or chrome://tracing")
+      .flag("--explain", explained, "the seconds that every kind of step should take, and the choice of the schedule")
       .flag("--measure", measure, "draw a step that ran here on random tokens instead of a predicted one");
   if (!line.parse(arguments)) return 0;
-  const Config config = agreed_schedule(ready_config(path, overrides)).config;
+  const ChosenSchedule chosen = agreed_schedule(ready_config(path, overrides));
+  const Config& config = chosen.config;
   const bool draws = !svg.empty() || !html.empty() || !trace.empty();
   if (!draws && measure) input_error("--measure says what to draw: it needs --svg, --html or --trace FILE");
+  if (explained) {
+    const RunShape shape = run_shape(config);
+    fmt::print("{}",
+               explanation_text(chosen, explain(build_step(shape).schedule, machine_of(config), shape.ranks_per_node)));
+    return 0;
+  }
   if (!draws) {
     fmt::print("{}", print(build_step(run_shape(config)).schedule));
     return 0;

@@ -6,6 +6,7 @@
 
 #include "apps/apps.h"
 #include "apps/command_line.h"
+#include "apps/explanation.h"
 #include "base/config.h"
 #include "base/table.h"
 #include "base/units.h"
@@ -59,10 +60,9 @@ void print_model(const Config& config) {
              shape.mesh.extent(Axis::edp), config.mesh.threads, config.mesh.threads == 1 ? "" : "s");
 }
 
-// What was chosen, and what came next: the best of each family.
 void print_choice(const ChosenSchedule& chosen) {
-  if (chosen.choices.empty()) return;
-  fmt::print("schedule chosen on {}: {}\n", machine_of(chosen.config).name, summary(chosen.choices));
+  if (!chosen.choices.empty())
+    fmt::print("schedule chosen on {}: {}\n", machine_of(chosen.config).name, summary(chosen.choices));
 }
 
 RunObserver observer(const Config& config, const std::string& trace) {
@@ -136,10 +136,12 @@ void print_sample(const RunReport& report) {
 int train_app(Arguments arguments) {
   std::string path, trace;
   std::vector<std::string> overrides;
-  bool explain_memory = false;
+  bool explain_memory = false, explain = false;
   CommandLine line("train", "Trains a model; resumes from log.dir where a checkpoint lies there");
   line.config(path, overrides)
       .option("--trace", trace, "the last step of all ranks for Perfetto or chrome://tracing")
+      .flag("--explain", explain,
+            "at the end the seconds of every kind of step, predicted and measured, and the choice")
       .flag("--explain-memory", explain_memory, "tells the memory of a rank, then measures it");
   if (!line.parse(arguments)) return 0;
   const ChosenSchedule chosen = agreed_schedule(ready_config(path, overrides));
@@ -152,6 +154,7 @@ int train_app(Arguments arguments) {
   print_model(config);
   print_choice(chosen);
   RunObserver shown = observer(config, trace);
+  if (explain) shown.explanation = [&](const Explanation& e) { fmt::print("\n{}\n", explanation_text(chosen, e)); };
   if (explain_memory) {
     print_prediction(config);
     shown.memory = print_comparison;

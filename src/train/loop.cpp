@@ -2,6 +2,7 @@
 
 #include <ATen/ops/full.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "train/durable_file.h"
 #include "train/lr.h"
 #include "train/metrics.h"
+#include "train/schedule_choice.h"
 #include "wire/board.h"
 
 namespace plait {
@@ -93,6 +95,7 @@ class Walk {
         rate_{config.optim.lr, config.optim.min_lr, config.optim.warmup_steps, config.train.steps},
         flops_(step_flops(trainer_.schedule())) {
     if (observer_.memory) rows_.emplace(trainer_.executor(), context_);
+    if (observer_.explanation) watch_.emplace(trainer_.schedule().schedule);
     observe();
   }
 
@@ -102,6 +105,7 @@ class Walk {
     start_ = Clock::now();
     for (int64_t step = report_.first_step; step < config_.train.steps && !report_.interrupted; ++step) one(step, stop);
     if (report_.last_step > saved_) save();
+    if (watch_ && watch_->runs() > 0) tell_seconds();
     report_.seconds = seconds_since(start_);
     const double steps = static_cast<double>(report_.last_step - report_.first_step);
     report_.tokens_per_s = steps * tokens() / std::max(report_.seconds, 1e-9);
@@ -116,9 +120,10 @@ class Walk {
 
   // Who looks at the steps: the trace, and the memory until it is told.
   void observe() {
-    if (!recording_ && !rows_) return trainer_.observe({});
+    if (!recording_ && !rows_ && !watch_) return trainer_.observe({});
     trainer_.observe([this, record = recording_ ? recording_->observer(rank_) : Observer{}](const Span& span) {
       if (rows_) rows_->note(span);
+      if (watch_) watch_->note(span);
       if (record) record(span);
     });
   }
@@ -128,6 +133,24 @@ class Walk {
     rows_.reset();
     observe();
     if (rank_ == 0) observer_.memory(memory);
+  }
+
+  void tell_seconds() {
+    const RunShape shape = run_shape(config_);
+    const Schedule& schedule = trainer_.schedule().schedule;
+    Explanation told =
+        explain(explain(schedule, machine_of(config_), shape.ranks_per_node), schedule, watch_->medians(), *world_);
+    std::ranges::nth_element(step_seconds_, step_seconds_.begin() + static_cast<int64_t>(step_seconds_.size() / 2));
+    told.measured = step_seconds_[step_seconds_.size() / 2];
+    if (rank_ == 0) observer_.explanation(told);
+  }
+
+  // A step whose seconds count; the first ones of a run warm up.
+  void watched(int64_t step, double seconds) {
+    if (!watch_ || step - report_.first_step < std::min<int64_t>(2, config_.train.steps - report_.first_step - 1))
+      return;
+    watch_->end();
+    step_seconds_.push_back(seconds);
   }
 
   double tokens() const { return static_cast<double>(config_.train.batch_size * config_.train.seq_length); }
@@ -147,6 +170,7 @@ class Walk {
     StepReport r{.step = step + 1, .steps = config_.train.steps, .lr = rate_.at(step)};
     if (recording_) recording_->begin(rank_);
     context_.world->board(rank_).where.set(fmt::format("training step {}", step + 1));
+    if (watch_) watch_->begin();
     try {
       r.result = trainer_.step(step, r.lr);
       expects_finite(r.result);
@@ -154,6 +178,7 @@ class Walk {
       throw StepFault(fmt::format("training step {}: {}", step + 1, e.what()));
     }
     r.ms = 1e3 * seconds_since(begin);
+    watched(step, 1e-3 * r.ms);
     r.tokens_per_s = 1e3 * tokens() / r.ms;
     r.gflops = flops_ / r.ms / 1e6;
     if (rows_) tell_memory();
@@ -218,6 +243,8 @@ class Walk {
   Recording* recording_;  // null: none
   Trainer trainer_;
   std::optional<RowWatch> rows_;  // until the first step is done
+  std::optional<StepWatch> watch_;
+  std::vector<double> step_seconds_;  // of the steps that it watched
   std::shared_ptr<wire::Group> world_;
   LearningRate rate_;
   double flops_;

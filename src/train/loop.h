@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "plan/simulate.h"
+#include "train/explain.h"
 #include "train/memory.h"
 #include "train/trainer.h"
 #include "wire/ranks.h"
@@ -34,6 +35,7 @@ struct RunObserver {
   std::function<void(const std::string& folder)> saved;
   // The last step of all ranks, over time, once all have ended; steps are recorded where this is set.
   std::function<void(const Schedule&, const Timeline&)> timeline;
+  std::function<void(const Explanation&)> explanation;  // at the end: seconds of steps, predicted and measured
   std::function<void(const MemoryComparison&)> memory;  // once, after the first step; told and measured
 };
 

@@ -1,0 +1,58 @@
+#include "apps/explanation.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "base/table.h"
+
+namespace plait {
+namespace {
+
+constexpr size_t kRunnersUp = 5;
+
+std::string ms(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
+
+std::string ratio(double predicted, double measured) {
+  return measured > 0 ? fmt::format("{:.2f}", predicted / measured) : "";
+}
+
+// The fastest ones, and the best of each family.
+std::string choice_text(const ChosenSchedule& chosen) {
+  Table table({"", "schedule of a layer", "predicted ms", "to the first"});
+  std::set<Family> seen;
+  for (size_t i = 0; i < chosen.choices.size(); ++i) {
+    const Choice& c = chosen.choices[i];
+    if (!seen.insert(c.candidate.family).second && i > kRunnersUp) continue;
+    table.row({std::to_string(i + 1), to_string(c.candidate), ms(c.seconds),
+               fmt::format("{:.2f}x", c.seconds / chosen.choices.front().seconds)});
+  }
+  return fmt::format("the first of {} schedules is taken, by seconds on {}:\n{}\n", chosen.choices.size(),
+                     machine_of(chosen.config).name, table.str());
+}
+
+}  // namespace
+
+std::string explanation_text(const ChosenSchedule& chosen, const Explanation& e) {
+  const bool measured = e.measured > 0;
+  std::vector<std::string> header = {"kind of step", "steps", "predicted ms"};
+  if (measured) header.insert(header.end(), {"measured ms", "predicted/measured"});
+  Table table(header);
+  const auto row = [&](std::string name, std::string steps, double predicted, double seconds) {
+    std::vector<std::string> cells = {std::move(name), std::move(steps), ms(predicted)};
+    if (measured) cells.insert(cells.end(), {ms(seconds), ratio(predicted, seconds)});
+    table.row(std::move(cells));
+  };
+  double sum = 0, seen = e.waiting;
+  for (const ExplainedKind& k : e.kinds) {
+    row(k.kind, std::to_string(k.steps), k.predicted, k.measured);
+    sum += k.predicted;
+    seen += k.measured;
+  }
+  if (measured) row("waiting for others", "", 0, e.waiting);
+  row("all, one after another", "", sum, seen);
+  row("the whole step", "", e.predicted, e.measured);
+  return (chosen.choices.empty() ? "" : choice_text(chosen)) + table.str();
+}
+
+}  // namespace plait

@@ -1,0 +1,97 @@
+#include "train/explain.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/errors.h"
+#include "plan/choose.h"
+#include "schedule/wire_bytes.h"
+#include "train/bench_timing.h"
+
+namespace plait {
+namespace {
+
+double seconds(const Span& span) { return std::chrono::duration<double>(span.end - span.begin).count(); }
+
+// By rank, then step.
+std::vector<std::vector<double>> of_all_ranks(wire::Group& everyone, std::vector<double> mine) {
+  const int64_t n = static_cast<int64_t>(mine.size());
+  const at::Tensor all = at::empty({everyone.size(), n}, at::kDouble);
+  everyone.all_gather(at::from_blob(mine.data(), {n}, at::kDouble), all);
+  std::vector<std::vector<double>> rows;
+  for (int64_t r = 0; r < everyone.size(); ++r) {
+    const double* row = all.const_data_ptr<double>() + r * n;
+    rows.emplace_back(row, row + n);
+  }
+  return rows;
+}
+
+// What the last one of each rank's group saw: the shortest time.
+double shortest_in_group(const Schedule& schedule, const Step& step, const std::vector<double>& by_rank, int rank) {
+  const Move* move = as<Move>(step.op);
+  double least = by_rank[rank];
+  if (!move || collective(move->legs) == Collective::none) return least;
+  for (int member : schedule.mesh.group(rank, wire_atoms(move->legs))) least = std::min(least, by_rank[member]);
+  return least;
+}
+
+}  // namespace
+
+void StepWatch::begin() { std::ranges::fill(now_, 0); }
+
+void StepWatch::note(const Span& span) { now_[static_cast<size_t>(span.step)] += seconds(span); }
+
+void StepWatch::end() {
+  for (size_t i = 0; i < now_.size(); ++i) all_[i].push_back(now_[i]);
+  ++runs_;
+}
+
+std::vector<double> StepWatch::medians() const {
+  expects(runs_ > 0, "medians: nothing was measured");
+  std::vector<double> medians;
+  for (std::vector<double> times : all_) {
+    std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
+    medians.push_back(times[times.size() / 2]);
+  }
+  return medians;
+}
+
+Explanation explain(const Schedule& schedule, const Machine& machine, int ranks_per_node) {
+  const std::vector<StepCost> costs = step_costs(schedule, check(schedule), machine);
+  std::map<std::string, ExplainedKind> kinds;
+  for (const Step& step : schedule.steps) {
+    ExplainedKind& kind = kinds[kind_of(schedule, step)];
+    kind.kind = kind_of(schedule, step);
+    ++kind.steps;
+  }
+  for (int step : issue_order(schedule))
+    kinds[kind_of(schedule, schedule.steps[step])].predicted += costs[step].seconds;
+  Explanation all{.predicted = predicted_seconds(schedule, machine, ranks_per_node)};
+  for (auto& [name, kind] : kinds) all.kinds.push_back(std::move(kind));
+  std::ranges::stable_sort(all.kinds, std::greater{}, &ExplainedKind::predicted);
+  return all;
+}
+
+Explanation explain(Explanation all, const Schedule& schedule, const std::vector<double>& medians,
+                    wire::Group& everyone) {
+  const std::vector<std::vector<double>> times = of_all_ranks(everyone, medians);
+  const int ranks = everyone.size();
+  for (ExplainedKind& kind : all.kinds)
+    for (size_t i = 0; i < schedule.steps.size(); ++i) {
+      if (kind_of(schedule, schedule.steps[i]) != kind.kind) continue;
+      std::vector<double> by_rank;
+      for (const std::vector<double>& rank : times) by_rank.push_back(rank[i]);
+      for (int r = 0; r < ranks; ++r) {
+        const double least = shortest_in_group(schedule, schedule.steps[i], by_rank, r);
+        kind.measured += least / ranks;
+        all.waiting += (by_rank[static_cast<size_t>(r)] - least) / ranks;
+      }
+    }
+  std::ranges::stable_sort(all.kinds, std::greater{}, &ExplainedKind::measured);
+  return all;
+}
+
+}  // namespace plait
