@@ -70,6 +70,20 @@ TEST(Cost, of_an_embedding_reads_no_more_of_the_table_than_it_writes) {
   EXPECT_DOUBLE_EQ(last(b, simple()).memory_bytes, 2. * 8 * 4 * 4);
 }
 
+TEST(Cost, of_ops_that_are_no_streams_counts_more_than_their_bytes) {
+  Builder b{Mesh()};
+  const ValueId x = b.leaf(LeafKind::parameter, "x", {{"T", 8}, {"F", 4}});
+  b.add(Scale{.factor = 2}, {x});
+  const double stream = last(b, simple()).seconds;
+  b.add(Activate{}, {x});
+  EXPECT_GT(last(b, simple()).seconds, 1.5 * stream);
+  Builder gate{Mesh()};
+  Type mask{.dims = {{"T", 8}}, .holds = {}, .dtype = Dtype::integer, .grad = false};
+  const ValueId logits = gate.leaf(LeafKind::parameter, "logits", {{"T", 8}, {"E", 4}});
+  gate.add_all(Route{.top_k = 2}, {logits, gate.leaf(LeafKind::data, "mask", mask)}, "route");
+  EXPECT_GT(last(gate, simple()).seconds, 8 * 2 * 3600 / 1e3) << "for each route of each token";
+}
+
 TEST(Cost, of_a_message_within_a_node_is_that_levels) {
   Builder b{eight()};
   const Atoms tp = b.mesh().axis(Axis::tp);
