@@ -118,12 +118,27 @@ def killed_in_training(program):
         expect_report(run, ["rank 1 (", "has died", "in training step", "operations of the compute lane", "-> %l"])
 
 
+def nan_in_training(program):
+    """Weights without bounds: the gate of a layer sees a number that is none, and every rank ends by it."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = os.path.join(folder, "text.txt")
+        with open(text, "w") as file:
+            file.write("the quick brown fox jumps over the lazy dog. " * 400)
+        run = Run("mpi", [program, "train", "configs/tiny.toml", f"data.path={text}", f"log.dir={folder}/run",
+                          "mesh.tp=2", "mesh.ep=2", "optim.lr=3e38", "optim.clip=0", "train.eval_every=0",
+                          "log.timeout=10"])
+        run.end()
+        expect_report(run, ["training step 2: %l1.", "logit"])
+
+
 def main():
     wire, case, faults, plait = sys.argv[1:5]
     if wire == "mpi" and subprocess.run(["which", "mpirun"], stdout=subprocess.DEVNULL).returncode != 0:
         sys.exit(SKIPPED)
     if case == "killed_in_training":
         killed_in_training(plait)
+    elif case == "nan_in_training":
+        nan_in_training(plait)
     else:
         wire_fault(wire, case, faults)
 

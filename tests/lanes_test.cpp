@@ -53,7 +53,7 @@ Parameters train_with(const Config& config, const std::function<double(int rank,
     for (int step = 0; step < 2; ++step) trainer.step(step, 1e-2);
     for (const Parameter& p : trainer.schedule().parameters) {
       const at::Tensor whole = trainer.whole(p.name);
-      if (rank == 0) result[p.name] = whole.clone();
+      if (rank == 0 || wire::launched()) result[p.name] = whole.clone();
     }
   });
   return result;

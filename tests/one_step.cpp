@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "base/errors.h"
 #include "base/random.h"
@@ -143,6 +144,25 @@ StepOutcome together(const StepCase& c, const TrainingStep& step, const Types& t
   return out;
 }
 
+// What all ranks are left with where they are processes; each tells its own.
+std::vector<RankOutcome> shared(RankOutcome mine, wire::Group& everyone) {
+  std::vector<RankOutcome> all(static_cast<size_t>(everyone.size()), mine);
+  const auto share = [&](auto map_of) {
+    for (const auto& [name, tensor] : map_of(mine)) {
+      const at::Tensor parts = at::empty({everyone.size(), tensor.numel()}, tensor.options());
+      everyone.all_gather(tensor.contiguous(), parts);
+      for (int r = 0; r < everyone.size(); ++r) map_of(all[r])[name] = parts[r].view_as(tensor);
+    }
+  };
+  share([](RankOutcome & o) -> auto& { return o.gradients; });
+  share([](RankOutcome & o) -> auto& { return o.parameters; });
+  for (size_t n = 0; n < mine.after.size(); ++n) share([n](RankOutcome & o) -> auto& { return o.after[n]; });
+  const at::Tensor rows = at::full({1}, mine.expert_rows, at::kLong), by_rank = at::empty({everyone.size()}, at::kLong);
+  everyone.all_gather(rows, by_rank);
+  for (int r = 0; r < everyone.size(); ++r) all[r].expert_rows = by_rank[r].item<int64_t>();
+  return all;
+}
+
 }  // namespace
 
 StepOutcome run_steps(const StepCase& c) {
@@ -155,7 +175,14 @@ StepOutcome run_steps(const StepCase& c) {
   std::vector<RankOutcome> ranks(mesh.ranks());
   wire::run_ranks({.ranks = mesh.ranks(), .name = [&](int rank) { return mesh.coordinates(rank); }},
                   [&](int rank, wire::World& world) {
-                    ranks[rank] = RankRun(c, step, keep, {rank, &world, c.dtype}).run();
+                    RankOutcome mine = RankRun(c, step, keep, {rank, &world, c.dtype}).run();
+                    if (!wire::launched()) {
+                      ranks[rank] = std::move(mine);
+                      return;
+                    }
+                    std::vector<int> all(world.size());
+                    std::iota(all.begin(), all.end(), 0);
+                    ranks = shared(std::move(mine), *world.group(rank, all));
                   });
   return together(c, step, check(step.schedule), ranks);
 }

@@ -240,6 +240,43 @@ TEST(AllToAll, ends_when_one_member_has_a_large_part_and_the_others_none) {
   });
 }
 
+TEST(AllToAll, carries_more_than_two_to_the_31_bytes) {
+  on_ranks(2, [](Group& group) {
+    const int64_t rows = (int64_t{1} << 31) + 77;
+    const bool sends = group.rank() == 1;
+    const int64_t marked[] = {
+        0, (int64_t{1} << 30) - 1, int64_t{1} << 30, (int64_t{1} << 31) - 1, int64_t{1} << 31, rows - 1};
+    const auto in = at::empty({sends ? rows : 0}, at::kByte), out = at::empty({sends ? 0 : rows}, at::kByte);
+    for (size_t i = 0; sends && i < std::size(marked); ++i)
+      in.data_ptr<uint8_t>()[marked[i]] = static_cast<uint8_t>(40 + i);
+    group.all_to_all(in, out, std::vector<int64_t>{sends ? rows : 0, 0}, std::vector<int64_t>{0, sends ? 0 : rows});
+    for (size_t i = 0; !sends && i < std::size(marked); ++i)
+      EXPECT_EQ(out.data_ptr<uint8_t>()[marked[i]], 40 + i) << marked[i];
+  });
+}
+
+TEST(AllToAll, brings_home_what_a_matrix_with_empty_rows_and_columns_sends) {
+  for (const int empty : {0, 1, 2, 3}) {  // this rank sends nothing and gets nothing
+    on_ranks(4, [&](Group& group) {
+      const auto rows_of = [&](int from, int to) {
+        return from == empty || to == empty ? 0 : int64_t{from} + to * 2000;
+      };
+      std::vector<int64_t> send, receive;
+      int64_t sent = 0, received = 0;
+      for (int r = 0; r < 4; ++r) {
+        sent += send.emplace_back(rows_of(group.rank(), r));
+        received += receive.emplace_back(rows_of(r, group.rank()));
+      }
+      const auto in = at::zeros({sent}, at::kLong), out = at::zeros({received}, at::kLong);
+      in.fill_(group.rank() + 1);
+      group.all_to_all(in, out, send, receive);
+      int64_t at = 0;
+      for (int r = 0; r < 4; ++r)
+        for (int64_t i = 0; i < receive[r]; ++i) EXPECT_EQ(out.data_ptr<int64_t>()[at++], r + 1);
+    });
+  }
+}
+
 TEST(Broadcast, copies_the_roots_value) {
   for (const int ranks : kRanks) {
     on_ranks(ranks, [&](Group& group) {
