@@ -10,6 +10,7 @@
 #include "apps/command_line.h"
 #include "apps/numbers.h"
 #include "base/errors.h"
+#include "base/launch.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -28,7 +29,7 @@ constexpr const char* kName = "bench collectives";
 constexpr double kTotal = 60;  // s: of all messages, if most are short enough
 
 struct Request {
-  int64_t ranks = 2, node = 0, threads = 0;
+  int64_t ranks = 0, node = 0, threads = 0;
   std::string out, svg, numbers, name, least = "256", most = "4MiB";
   double seconds = kTotal;
 };
@@ -115,11 +116,13 @@ std::string report(const MachineBench& bench, const Machine& machine) {
 }
 
 void check_request(Request& r) {
+  if (r.ranks == 0) r.ranks = launched() ? launched_size() : 2;
   if (r.ranks < 2) input_error("--ranks {}: expected at least 2", r.ranks);
-  if (r.node == 0) r.node = r.ranks;
+  if (r.node == 0) r.node = launched_node_size() > 0 ? launched_node_size() : r.ranks;
   if (r.node < 1 || r.ranks % r.node != 0)
     input_error("--node {}: expected a divisor of the {} ranks", r.node, r.ranks);
-  if (r.threads == 0) r.threads = std::max<int64_t>(1, std::thread::hardware_concurrency() / r.ranks);
+  if (r.threads == 0)
+    r.threads = std::max<int64_t>(1, std::thread::hardware_concurrency() / (launched() ? r.node : r.ranks));
   if (r.threads < 1) input_error("--threads {}: expected at least 1", r.threads);
   if (!(r.seconds > 0)) input_error("--seconds {}: expected a number above 0", r.seconds);
   for (const auto& [flag, size] : {std::pair("--least", r.least), std::pair("--most", r.most)})
@@ -143,8 +146,8 @@ void save(const std::string& path, const std::string& text) {
 int bench_collectives(Arguments arguments) {
   Request request;
   CommandLine line(kName, "Measures messages between ranks, products and memory: a machine file for plans");
-  line.option("--ranks", request.ranks, "how many")
-      .option("--node", request.node, "ranks of a node; by default all are in one")
+  line.option("--ranks", request.ranks, "how many; by default what the launcher started, or 2")
+      .option("--node", request.node, "ranks of a node; by default as the launcher tells, or all")
       .option("--threads", request.threads, "of a rank; by default the cores are shared out")
       .option("--out", request.out, "the machine file to write, such as machine.toml")
       .option("--svg", request.svg, "a picture of what messages took, and of the lines through it")

@@ -77,7 +77,7 @@ class MessageBench {
   // Messages as long as each other where their costs let them; the one within a node may be too fast for that.
   PairCost pair(const ShapePair& shapes, Collective within_kind, const std::vector<MeasuredGroup>& groups) {
     begin(fmt::format("all_to_all, {}, beside {}, {}", text(shapes.across), name(within_kind), text(shapes.within)));
-    const GroupPtr across = group_of(shapes.across), within = group_of(shapes.within);
+    const GroupPtr across = group_of(shapes.across), within = group_of(shapes.within, 1);
     const Message first(Collective::all_to_all, across, bytes_for(groups, shapes.across, Collective::all_to_all));
     const Message second(within_kind, within, bytes_for(groups, shapes.within, within_kind));
     const std::vector<std::vector<double>> times =
@@ -95,7 +95,10 @@ class MessageBench {
   }
 
  private:
-  GroupPtr group_of(const Digits& digits) { return world_.group(clock_.rank(), members(digits, clock_.rank())); }
+  // Each thread of a rank calls groups of a lane of its own.
+  GroupPtr group_of(const Digits& digits, int lane = 0) {
+    return world_.group(clock_.rank(), members(digits, clock_.rank()), lane);
+  }
 
   void begin(const std::string& what) {
     if (request_.begin) request_.begin(what);
