@@ -10,7 +10,7 @@
 namespace plait {
 namespace {
 
-constexpr double kPanelWidth = 300, kPanelHeight = 220, kLeft = 52, kRight = 12, kTop = 30, kBottom = 30, kHead = 56;
+constexpr double kPanelWidth = 300, kPanelHeight = 220, kLeft = 52, kRight = 28, kTop = 30, kBottom = 30, kHead = 56;
 constexpr size_t kColumns = 3;
 constexpr int kLinePoints = 24;
 

@@ -14,7 +14,8 @@ namespace {
 constexpr Collective kKinds[] = {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
                                  Collective::all_to_all};
 constexpr int64_t kGrowth = 4;
-constexpr double kPairSeconds = 0.02;  // of each message of a pair, where one may be so long
+constexpr double kPairSeconds = 0.02;  // of each side of a pair
+constexpr int kMostInRow = 100;
 
 using GroupPtr = std::shared_ptr<wire::Group>;
 
@@ -74,12 +75,12 @@ class MessageBench {
     return measured;
   }
 
-  // Messages as long as each other where their costs let them; the one within a node may be too fast for that.
+  // Both lanes send for about as long: many messages where one is short.
   PairCost pair(const ShapePair& shapes, Collective within_kind, const std::vector<MeasuredGroup>& groups) {
     begin(fmt::format("all_to_all, {}, beside {}, {}", text(shapes.across), name(within_kind), text(shapes.within)));
     const GroupPtr across = group_of(shapes.across), within = group_of(shapes.within, 1);
-    const Message first(Collective::all_to_all, across, bytes_for(groups, shapes.across, Collective::all_to_all));
-    const Message second(within_kind, within, bytes_for(groups, shapes.within, within_kind));
+    const Row first = row(across, cost_of(groups, shapes.across, Collective::all_to_all), Collective::all_to_all);
+    const Row second = row(within, cost_of(groups, shapes.within, within_kind), within_kind);
     const std::vector<std::vector<double>> times =
         clock_.in_turns({[&] { first.send(); }, [&] { second.send(); },
                          [&] {
@@ -104,14 +105,29 @@ class MessageBench {
     if (request_.begin) request_.begin(what);
   }
 
-  // The larger side of a message that takes kPairSeconds, within the sizes that are asked for.
-  int64_t bytes_for(const std::vector<MeasuredGroup>& groups, const Digits& digits, Collective kind) const {
+  // Messages one after another.
+  struct Row {
+    Message message;
+    int times;
+    void send() const {
+      for (int i = 0; i < times; ++i) message.send();
+    }
+  };
+
+  static MessageCost cost_of(const std::vector<MeasuredGroup>& groups, const Digits& digits, Collective kind) {
     const MeasuredGroup& group = *std::ranges::find(groups, digits, &MeasuredGroup::digits);
-    const auto& samples = group.samples[static_cast<size_t>(kind)];
-    const MessageCost cost = fit_messages(samples).cost;
-    const double n = num_ranks(digits), larger = n / (n - 1);  // a byte sent stands for so many of the larger side
-    const double wire = cost.beta > 0 ? std::max(0.0, kPairSeconds - cost.alpha) / cost.beta : samples.back().bytes;
-    return std::clamp(static_cast<int64_t>(std::min(wire * larger, 1e15)), request_.least, request_.most);
+    return fit_messages(group.samples[static_cast<size_t>(kind)]).cost;
+  }
+
+  // Messages as large as may be asked for that take kPairSeconds together.
+  Row row(const GroupPtr& group, MessageCost cost, Collective kind) const {
+    const double n = group->size(), larger = n / (n - 1);  // a byte sent stands for so many of the larger side
+    const double sent = cost.beta > 0 ? std::max(0.0, kPairSeconds - cost.alpha) / cost.beta : INFINITY;
+    const auto most = static_cast<double>(request_.most);
+    const auto bytes = static_cast<int64_t>(std::clamp(sent * larger, static_cast<double>(request_.least), most));
+    Message message(kind, group, bytes);
+    const double seconds = cost.seconds(message.wire_bytes());
+    return {std::move(message), std::clamp(static_cast<int>(std::round(kPairSeconds / seconds)), 1, kMostInRow)};
   }
 
   wire::World& world_;
