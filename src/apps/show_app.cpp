@@ -57,22 +57,26 @@ int show_app(Arguments arguments) {
   std::string path, svg, html, trace;
   std::vector<std::string> overrides;
   bool measure = false, explained = false;
+  double busiest = 1;
   CommandLine line("show", "Prints the training step of a config as a typed schedule, or draws it over time");
   line.config(path, overrides)
       .option("--svg", svg, "a picture of the predicted step")
       .option("--html", html, "the same as a page to zoom into")
       .option("--trace", trace, "the same for Perfetto or chrome://tracing")
       .flag("--explain", explained, "the seconds that every kind of step should take, and the choice of the schedule")
+      .option("--busiest", busiest, "with --explain: rows of the busiest rank's experts, as a multiple of the mean")
       .flag("--measure", measure, "draw a step that ran here on random tokens instead of a predicted one");
   if (!line.parse(arguments)) return 0;
-  const ChosenSchedule chosen = agreed_schedule(ready_config(path, overrides));
+  if (!(busiest >= 1)) input_error("--busiest {}: expected at least 1, the mean", busiest);
+  if (busiest > 1 && !explained) input_error("--busiest says what to explain: it needs --explain");
+  const ChosenSchedule chosen = choose_schedule(ready_config(path, overrides), {.busiest = busiest});
   const Config& config = chosen.config;
   const bool draws = !svg.empty() || !html.empty() || !trace.empty();
   if (!draws && measure) input_error("--measure says what to draw: it needs --svg, --html or --trace FILE");
   if (explained) {
     const RunShape shape = run_shape(config);
-    fmt::print("{}",
-               explanation_text(chosen, explain(build_step(shape).schedule, machine_of(config), shape.ranks_per_node)));
+    fmt::print("{}", explanation_text(chosen, explain(build_step(shape).schedule, machine_of(config),
+                                                      shape.ranks_per_node, {.busiest = busiest})));
     return 0;
   }
   if (!draws) {

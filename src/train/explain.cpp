@@ -59,8 +59,8 @@ std::vector<double> StepWatch::medians() const {
   return medians;
 }
 
-Explanation explain(const Schedule& schedule, const Machine& machine, int ranks_per_node) {
-  const std::vector<StepCost> costs = step_costs(schedule, check(schedule), machine);
+Explanation explain(const Schedule& schedule, const Machine& machine, int ranks_per_node, const LoadProfile& load) {
+  const std::vector<StepCost> costs = step_costs(schedule, check(schedule), machine, load);
   std::map<std::string, ExplainedKind> kinds;
   for (const Step& step : schedule.steps) {
     ExplainedKind& kind = kinds[kind_of(schedule, step)];
@@ -69,7 +69,7 @@ Explanation explain(const Schedule& schedule, const Machine& machine, int ranks_
   }
   for (int step : issue_order(schedule))
     kinds[kind_of(schedule, schedule.steps[step])].predicted += costs[step].seconds;
-  Explanation all{.predicted = predicted_seconds(schedule, machine, ranks_per_node)};
+  Explanation all{.predicted = predicted_seconds(schedule, machine, ranks_per_node, load)};
   for (auto& [name, kind] : kinds) all.kinds.push_back(std::move(kind));
   std::ranges::stable_sort(all.kinds, std::greater{}, &ExplainedKind::predicted);
   return all;

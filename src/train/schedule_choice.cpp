@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/errors.h"
+#include "base/launch.h"
 #include "plan/machine_file.h"
 #include "train/durable_file.h"
 #include "train/loop.h"
@@ -68,13 +69,13 @@ Config with_machine_of_first(wire::Group& everyone, Config config) {
   return config;
 }
 
-ChosenSchedule choose_schedule(const Config& config) {
+ChosenSchedule choose_schedule(const Config& config, const LoadProfile& load) {
   if (config.schedule.moe != "auto") return {config, {}};
   if (num_expert_layers(config) == 0) return {reference(config), {}};
   const Config base = reference(config);
   const RunShape shape = run_shape(base);
   ChosenSchedule chosen;
-  for (const Choice& choice : choices(shape.mesh, shape.sizes, machine_of(config), shape.ranks_per_node))
+  for (const Choice& choice : choices(shape.mesh, shape.sizes, machine_of(config), shape.ranks_per_node, load))
     if (computes_the_same(asking_for(config, choice.candidate), shape.sizes)) chosen.choices.push_back(choice);
   expects(!chosen.choices.empty(), "auto: a layout that runs at all runs \"sharded\"");
   chosen.config = asking_for(config, chosen.choices.front().candidate);
@@ -83,7 +84,11 @@ ChosenSchedule choose_schedule(const Config& config) {
 
 ChosenSchedule agreed_schedule(const Config& config) {
   if (config.schedule.machine == "default") return choose_schedule(config);
-  Config shared, layout = reference(config);
+  Config shared = config, layout = reference(config);
+  if (!launched()) {  // one process reads one file
+    shared.schedule.machine_text = machine_text(config);
+    return choose_schedule(shared);
+  }
   layout.schedule.order = "written";  // that asks for no machine
   std::mutex mutex;
   wire::run_ranks(local_options(layout), [&](int rank, wire::World& world) {

@@ -22,9 +22,9 @@ struct ChosenSchedule {
 
 // A function of the config and its machine alone, so that all ranks choose the same. Only what computes the same as
 // "sharded" does with this config stands to choose: same gate groups, capacity and auxiliary losses.
-ChosenSchedule choose_schedule(const Config& config);
+ChosenSchedule choose_schedule(const Config& config, const LoadProfile& load = {});
 
-// Both, for all ranks of the config: what a verb does first.
+// The same for all ranks of the config, whose processes may have read different files: what a verb does first.
 ChosenSchedule agreed_schedule(const Config& config);
 
 }  // namespace plait
