@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -16,6 +17,7 @@
 #include "base/units.h"
 #include "plan/fit_svg.h"
 #include "plan/machine_file.h"
+#include "schedule/lanes.h"
 #include "train/bench_machine.h"
 #include "train/durable_file.h"
 #include "wire/ranks.h"
@@ -135,10 +137,17 @@ std::string note_of(const Request& r) {
                      r.threads == 1 ? "" : "s", r.node);
 }
 
-void save(const std::string& path, const std::string& text) {
-  DurableFile file(path);
-  file.write(text);
-  file.commit();
+// A file that is opened before anything is measured, so that a wrong path costs no time.
+using File = std::unique_ptr<DurableFile>;
+
+File open(const std::string& path) {
+  return path.empty() || launched_rank() > 0 ? nullptr : std::make_unique<DurableFile>(path);
+}
+
+void save(const File& file, const std::string& text) {
+  if (!file) return;
+  file->write(text);
+  file->commit();
 }
 
 }  // namespace
@@ -151,17 +160,22 @@ int bench_collectives(Arguments arguments) {
       .option("--threads", request.threads, "of a rank; by default the cores are shared out")
       .option("--out", request.out, "the machine file to write, such as machine.toml")
       .option("--svg", request.svg, "a picture of what messages took, and of the lines through it")
-      .option("--numbers", request.numbers, "a document whose section `bench collectives` is to hold the numbers")
+      .option("--numbers", request.numbers, "a document whose section `bench collectives NAME` is to hold the figures")
       .option("--name", request.name, "of the machine; by default its processor")
       .option("--least", request.least, "the smallest message: of the larger side of a rank")
       .option("--most", request.most, "the largest message; where messages are slow it stays smaller")
       .option("--seconds", request.seconds, "about how long to measure messages");
   if (!line.parse(arguments)) return 0;
   check_request(request);
-  if (!request.numbers.empty()) expect_section(request.numbers, kName);
-  std::optional<MachineBench> bench;  // rank 0's
+  const std::string section = request.name.empty() ? kName : fmt::format("{} {}", kName, request.name);
+  if (!request.numbers.empty()) expect_section(request.numbers, section);
+  const File out = open(request.out), svg = open(request.svg);
+  std::optional<MachineBench> bench;                // rank 0's
+  const bool lanes = request.node < request.ranks;  // as in a run whose messages have lanes
   const wire::LocalOptions ranks{.ranks = static_cast<int>(request.ranks),
-                                 .threads = static_cast<int>(request.threads)};
+                                 .threads = static_cast<int>(request.threads),
+                                 .lanes = lanes ? kNumLanes - 1 : 0,
+                                 .node = lanes ? static_cast<int>(request.node) : 0};
   wire::run_ranks(ranks, [&](int rank, wire::World& world) {
     Progress progress;
     MachineRequest wanted = machine_request(request);
@@ -178,9 +192,9 @@ int bench_collectives(Arguments arguments) {
   const std::string text = report(*bench, machine);
   fmt::print("{}", text);
   if (!request.numbers.empty())
-    write_numbers(request.numbers, {.section = kName, .command = command_of(kName, arguments), .text = fenced(text)});
-  if (!request.out.empty()) save(request.out, to_toml(machine));
-  if (!request.svg.empty()) save(request.svg, draw_fits(bench->measured, machine.name));
+    write_numbers(request.numbers, {.section = section, .command = command_of(kName, arguments), .text = fenced(text)});
+  save(out, to_toml(machine));
+  save(svg, draw_fits(bench->measured, machine.name));
   return 0;
 }
 
