@@ -55,6 +55,10 @@ GridSetting setting_of(const Request& request) {
                       .rounds = request.rounds,
                       .overrides = request.overrides};
   if (!request.machine.empty()) setting.machine = read_machine(request.machine);
+  if (setting.machine && setting.machine->ranks > 0 && setting.machine->ranks != request.ranks)
+    input_error(
+        "--machine {}: measured with {} ranks, but the grid has {}: plait bench collectives --ranks {} makes one",
+        request.machine, setting.machine->ranks, request.ranks, request.ranks);
   return setting;
 }
 

@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "apps/benches.h"
 #include "base/errors.h"
 #include "plan/grid_table.h"
+#include "plan/machine_file.h"
 #include "train/durable_file.h"
 
 namespace plait {
@@ -56,6 +58,39 @@ TEST_F(BenchGridRun, refuses_the_file_of_another_run) {
     testing::internal::GetCapturedStderr();
     EXPECT_NE(std::string(error.what()).find("holds another run: its grid is \""), std::string::npos) << error.what();
   }
+}
+
+TEST_F(BenchGridRun, refuses_what_is_no_grid) {
+  const auto refused = [this](std::vector<std::string> words) {
+    words.insert(words.end(), {"--csv", csv()});
+    try {
+      bench_grid(words);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  Machine machine = default_machine();
+  machine.ranks = 8;
+  const std::string file = folder_ / "machine.toml";
+  std::ofstream(file) << to_toml(machine);
+  EXPECT_NE(refused({"--ranks", "2", "--machine", file}).find("measured with 8 ranks, but the grid has 2"),
+            std::string::npos);
+  EXPECT_NE(refused({"--ranks", "2", "--only", "t8"}).find("--only t8: no layer of 2 ranks"), std::string::npos);
+  EXPECT_NE(refused({"--ranks", "3"}).find("a grid needs 2 ranks at least"), std::string::npos);
+  EXPECT_NE(refused({"--rounds", "0"}).find("--rounds 0"), std::string::npos);
+}
+
+TEST_F(BenchGridRun, takes_turns_with_another_program) {
+  const std::string program = folder_ / "peer";
+  std::ofstream(program) << "#!/bin/sh\nwhile read line; do echo '{\"ms\": [2, 4, 3]}'; done\n";
+  fs::permissions(program, fs::perms::owner_all);
+  run({"--only", "t2e1-03", "--peer", program, "--peer-name", "other", "--html", folder_ / "grid.html"});
+  const GridTable table = parse_grid_csv(read_text(csv()), csv());
+  const GridRow* row = table.results.at(0).find("other");
+  ASSERT_NE(row, nullptr);
+  EXPECT_EQ(row->ms, 3);
+  EXPECT_NE(read_text(folder_ / "grid.html").find("Times faster than other"), std::string::npos);
 }
 
 }  // namespace

@@ -73,18 +73,17 @@ std::string speedup_table(const GridReport& report, const Speedups& speedups) {
                     row(header, "th");
   for (size_t g = 0; g < report.groups.size(); ++g) {
     int64_t most = 0;
-    double best = 0;
-    for (const Ratios& r : speedups.by[g]) {
-      most = std::max(most, r.count);
-      if (r.count > 0) best = std::max(best, r.geometric);
-    }
+    for (const Ratios& r : speedups.by[g]) most = std::max(most, r.count);
+    double best = 0;  // of those that ran in all of these layers
+    for (const Ratios& r : speedups.by[g])
+      if (r.count == most && most > 0) best = std::max(best, r.geometric);
     if (most == 0) continue;
     std::vector<std::string> cells = {report.groups[g].name, std::to_string(most)};
     for (const Ratios& r : speedups.by[g]) {
       const std::string text = times(r.geometric);
-      cells.push_back(r.count > 0 && r.geometric == best ? cell("best", text)
-                      : r.geometric < 0.995              ? cell("bad", text)
-                                                         : text);
+      cells.push_back(r.count == most && r.geometric == best ? cell("best", text)
+                      : r.geometric < 0.995                  ? cell("bad", text)
+                                                             : text);
     }
     out += row(cells, "td", kind_of(report.groups[g]));
   }

@@ -52,7 +52,7 @@ struct GridReport {
   GridHeader header;
   int64_t layers = 0;
   std::vector<GridGroup> groups;
-  std::vector<std::string> variants;        // in the order of the table, without those that `auto` did not take
+  std::vector<std::string> variants;        // without those that `auto` did not take
   std::vector<Speedups> speedups;           // over parm, ted, Parm's own choice and every other program
   std::vector<Choosing> choosing;           // by group; empty without auto
   std::vector<Errors> errors, auto_errors;  // by group: of every way; of the one that auto took
