@@ -138,6 +138,9 @@ class MessageBench {
 // The way to the experts gathers within the node, the way back scatters.
 constexpr Collective kWithin[] = {Collective::all_gather, Collective::reduce_scatter};
 
+// Short ones: in some of them nothing else wants the cores.
+constexpr Repeats kShortTurns = {.seconds = 0.4, .least = 20, .most = 1000, .row = 2e-4};
+
 // What a copy of as many bytes takes, from memory that this rank alone uses.
 class Copy {
  public:
@@ -180,7 +183,7 @@ std::vector<CopyTurn> compare_with_copies(wire::World& world, GroupClock& clock,
                                                                      [&] {
                                                                        if (message) copy.run();
                                                                      }},
-                                                                    {.seconds = 0.3, .least = 5, .most = 25});
+                                                                    kShortTurns);
       turns.push_back({kind, bytes, std::ranges::min(times[0]), std::ranges::min(times[1])});
     }
   return turns;

@@ -13,7 +13,6 @@
 namespace plait {
 namespace {
 
-constexpr double kRow = 2e-3;  // s: shorter ones tell more of how ranks leave a barrier than of the work
 constexpr int kMostCalls = 256;
 
 }  // namespace
@@ -45,8 +44,8 @@ std::vector<std::vector<double>> GroupClock::in_turns(const std::vector<std::fun
   for (const auto& work : works) {
     double once = seconds(1, work);
     spent += once;
-    if (once < kRow) once = std::min(once, seconds(1, work));  // the first one also warms up
-    calls.push_back(std::clamp(static_cast<int>(std::ceil(kRow / once)), 1, kMostCalls));
+    if (once < repeats.row) once = std::min(once, seconds(1, work));  // the first one also warms up
+    calls.push_back(std::clamp(static_cast<int>(std::ceil(repeats.row / once)), 1, kMostCalls));
   }
   std::vector<std::vector<double>> times(works.size());
   for (int turn = 0; turn < repeats.least || (turn < repeats.most && spent < repeats.seconds); ++turn)

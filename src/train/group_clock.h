@@ -10,6 +10,7 @@ namespace plait {
 struct Repeats {
   double seconds = 0.2;  // enough repeats when so many have passed ..
   int least = 3, most = 15;
+  double row = 2e-3;  // s: short work is done so long in a row; less tells more of how ranks leave a barrier
 };
 
 class GroupClock {
@@ -25,8 +26,7 @@ class GroupClock {
   // Seconds of one of `calls` calls in a row, from a common begin until the slowest rank is done.
   double seconds(int calls, const std::function<void()>& work);
 
-  // Seconds of several kinds of work, each several times, in turns; after a first turn that does not count. Short work
-  // is repeated in rows of a few milliseconds.
+  // Seconds of several kinds of work, each several times, in turns; after a first turn that does not count.
   std::vector<std::vector<double>> in_turns(const std::vector<std::function<void()>>& works, Repeats repeats = {});
 
   // The middle one of several times.
