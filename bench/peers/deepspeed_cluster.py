@@ -21,6 +21,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("nodes", type=int, help="of bench/cluster; 1: this machine, without a cluster")
     parser.add_argument("per_node", type=int, help="ranks")
+    parser.add_argument("threads", type=int, nargs="?", default=1, help="of a rank")
     parser.add_argument("--rank", type=int, default=0)
     parser.add_argument("--meet", default="", help="where ranks find each other; set for the other ranks")
     return parser.parse_args()
@@ -40,8 +41,8 @@ def start_others(a):
     others = []
     for rank in range(1, a.nodes * a.per_node):
         on = [] if a.nodes == 1 else ["bench/cluster", "exec", str(rank // a.per_node)]
-        command = [*on, sys.executable, os.path.abspath(__file__), str(a.nodes), str(a.per_node), "--rank", str(rank),
-                   "--meet", a.meet]
+        command = [*on, sys.executable, os.path.abspath(__file__), str(a.nodes), str(a.per_node), str(a.threads),
+                   "--rank", str(rank), "--meet", a.meet]
         others.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=2, text=True,
                                        preexec_fn=end_with_parent))
     return others
@@ -96,11 +97,11 @@ class Asked:
 def main():
     a = arguments()
     a.meet = a.meet or free_address(a)
-    os.environ.update(OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo" if a.nodes == 1 else "eth0")
+    os.environ.update(OMP_NUM_THREADS=str(a.threads), GLOO_SOCKET_IFNAME="lo" if a.nodes == 1 else "eth0")
     others = start_others(a) if a.rank == 0 else []
     import deepspeed_moe
     say = deepspeed_moe.keep_output()
-    deepspeed_moe.torch.set_num_threads(1)
+    deepspeed_moe.torch.set_num_threads(a.threads)
     deepspeed_moe.join(a.rank, a.nodes * a.per_node, a.meet)
     asked = Asked()
     for line in iter(sys.stdin.readline, ""):
