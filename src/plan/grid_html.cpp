@@ -226,7 +226,8 @@ std::string scatter_svg(const GridReport& report) {
 std::string layer_table(const GridReport& report, const GridTable& table) {
   std::vector<std::string> header = {"layer", "<th class=\"left\">shape of a data rank</th>"};
   header.insert(header.end(), report.variants.begin(), report.variants.end());
-  header.insert(header.end(), {"<th class=\"left\">fastest</th>", "<th class=\"left\">auto took</th>", "regret"});
+  header.insert(header.end(),
+                {"<th class=\"left\">fastest</th>", "<th class=\"left\">auto took</th>", "predicted", "regret"});
   std::string out =
       "<details open><summary>All layers, ms a step</summary><div class=\"wide\"><table>\n" + row(header, "th");
   for (const GridResult& result : table.results) {
@@ -239,6 +240,7 @@ std::string layer_table(const GridReport& report, const GridTable& table) {
     const GridRow* chosen = result.find("auto");
     cells.push_back(cell("left", best.schedule));
     cells.push_back(cell("left", chosen ? chosen->schedule : ""));
+    cells.push_back(chosen ? in_ms(chosen->predicted_ms) : "");
     cells.push_back(chosen ? percent(chosen->ms / best.ms - 1) : "");
     out += row(cells);
   }
