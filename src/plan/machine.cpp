@@ -23,6 +23,15 @@ bool inside_blocks(const Mesh& mesh, Atom atom, int block) {
 
 }  // namespace
 
+double MessageCost::seconds(double bytes) const {
+  if (points.empty()) return alpha + beta * bytes;
+  const auto above = std::ranges::lower_bound(points, bytes, {}, &MessagePoint::bytes);
+  if (above == points.begin()) return above->seconds;
+  if (above == points.end()) return points.back().seconds * bytes / points.back().bytes;
+  const MessagePoint &low = *(above - 1), &high = *above;
+  return low.seconds + (high.seconds - low.seconds) * (bytes - low.bytes) / (high.bytes - low.bytes);
+}
+
 Machine default_machine(int ranks_per_node) {
   return {.name = "a laptop",
           .flops = 40e9,

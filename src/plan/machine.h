@@ -10,12 +10,20 @@
 
 namespace plait {
 
-// A message of which a rank sends b bytes (as StepCost::wire_bytes counts them) takes alpha + beta * b seconds.
+struct MessagePoint {
+  double bytes = 0, seconds = 0;
+  bool operator==(const MessagePoint&) const = default;
+};
+
+// A message of which a rank sends b bytes (as StepCost::wire_bytes counts them) takes alpha + beta * b seconds. Real
+// wires bend: where points were measured, the price lies on the lines between them, and beyond the last on the line
+// from nothing to it.
 struct MessageCost {
-  double alpha = 0;  // s
-  double beta = 0;   // s/byte
-  double r2 = 1;     // how well the line fits what was measured: 1 at best
-  double seconds(double bytes) const { return alpha + beta * bytes; }
+  double alpha = 0;                       // s
+  double beta = 0;                        // s/byte
+  double r2 = 1;                          // how well the line fits what was measured: 1 at best
+  std::vector<MessagePoint> points = {};  // by size; none, or at least two
+  double seconds(double bytes) const;
   bool known() const { return alpha > 0 || beta > 0; }
   bool operator==(const MessageCost&) const = default;
 };

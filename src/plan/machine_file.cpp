@@ -20,6 +20,7 @@ constexpr Collective kCollectives[] = {Collective::all_reduce, Collective::all_g
 
 constexpr std::string_view kHead = R"(# A machine as a plan sees it. Seconds, bytes, and operations per second.
 # A message of which a rank sends b bytes takes alpha + beta * b seconds; r2 says how well that fits (1 at best).
+# Where points = [[bytes, seconds], ..] are given, by size, the time lies on the lines between them instead.
 # [compute]  flops: of matrix products, of one rank while all compute; memory_bytes: read or written per second;
 #            start: seconds from one op to the next; products: [rows, columns, inner, flops] of single ones.
 # [[level]]  from the inside out: blocks of so many consecutive ranks, and messages within a block.
@@ -34,11 +35,18 @@ std::string written(const Digits& digits) {
   return fmt::format("[{}]", join(each, ", "));
 }
 
+std::string written(const std::vector<MessagePoint>& points) {
+  std::vector<std::string> each;
+  for (const MessagePoint& p : points) each.push_back(fmt::format("[{}, {}]", p.bytes, p.seconds));
+  return each.empty() ? "" : fmt::format(", points = [{}]", join(each, ", "));
+}
+
 std::string written(const MessageCosts& costs) {
   std::string text;
   for (Collective c : kCollectives)
     if (const MessageCost& m = costs[static_cast<size_t>(c)]; m.known())
-      text += fmt::format("{} = {{alpha = {}, beta = {}, r2 = {}}}\n", name(c), m.alpha, m.beta, m.r2);
+      text +=
+          fmt::format("{} = {{alpha = {}, beta = {}, r2 = {}{}}}\n", name(c), m.alpha, m.beta, m.r2, written(m.points));
   return text;
 }
 
@@ -97,14 +105,15 @@ class Fields {
   // Rows of so many numbers.
   std::vector<std::vector<double>> rows(const std::string& key, size_t width) {
     const toml::node& node = need(key);
-    const std::string expected =
-        fmt::format("a list of [{}]", width == 2 ? "size, stride" : "rows, columns, inner, flops");
+    const std::string expected = fmt::format("a list of [{}]", key == "points" ? "bytes, seconds"
+                                                               : width == 2    ? "size, stride"
+                                                                               : "rows, columns, inner, flops");
     std::vector<std::vector<double>> all;
     if (!node.is_array()) refuse(node, key, expected);
     for (const toml::node& row : *node.as_array()) {
       if (!row.is_array() || row.as_array()->size() != width) refuse(row, key, expected);
       std::vector<double>& to = all.emplace_back();
-      for (const toml::node& each : *row.as_array()) to.push_back(number(key, each, 1));
+      for (const toml::node& each : *row.as_array()) to.push_back(number(key, each, key == "points" ? 0 : 1));
     }
     return all;
   }
@@ -148,6 +157,17 @@ class Fields {
   std::vector<std::string> known_;
 };
 
+std::vector<MessagePoint> message_points(Fields& fields) {
+  std::vector<MessagePoint> points;
+  for (const std::vector<double>& row : fields.rows("points", 2)) {
+    if (row[1] <= 0 || (!points.empty() && row[0] <= points.back().bytes))
+      fields.refuse(fields.need("points"), "points", "[bytes, seconds] of growing bytes, seconds above 0");
+    points.push_back({row[0], row[1]});
+  }
+  if (points.size() < 2) fields.refuse(fields.need("points"), "points", "at least two");
+  return points;
+}
+
 MessageCosts message_costs(Fields& fields) {
   MessageCosts costs;
   for (Collective c : kCollectives) {
@@ -156,6 +176,7 @@ MessageCosts message_costs(Fields& fields) {
     Fields m = fields.table(key, key);
     costs[static_cast<size_t>(c)] = {
         .alpha = m.number("alpha", 0), .beta = m.number("beta", 0), .r2 = m.number("r2", -1e9, 1)};
+    if (m.find("points")) costs[static_cast<size_t>(c)].points = message_points(m);
     m.end();
   }
   return costs;

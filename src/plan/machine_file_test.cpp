@@ -104,6 +104,20 @@ TEST(Digits, of_neighbouring_atoms_are_one_run) {
   EXPECT_EQ(digits_of(mesh, high), (Digits{{8, 2}}));
 }
 
+TEST(MessageCost, lies_on_the_lines_between_points) {
+  const MessageCost cost{.alpha = 1, .beta = 1, .points = {{100, 2e-3}, {200, 3e-3}, {400, 9e-3}}};
+  EXPECT_DOUBLE_EQ(cost.seconds(10), 2e-3);
+  EXPECT_DOUBLE_EQ(cost.seconds(150), 2.5e-3);
+  EXPECT_DOUBLE_EQ(cost.seconds(300), 6e-3);
+  EXPECT_DOUBLE_EQ(cost.seconds(800), 18e-3);
+}
+
+TEST(MachineFile, keeps_points) {
+  Machine m = measured_machine();
+  m.groups[0].cost[static_cast<size_t>(Collective::all_to_all)].points = {{256, 1.5e-5}, {65536, 2e-3}};
+  EXPECT_EQ(parse_machine(to_toml(m), "a"), m);
+}
+
 TEST(FindCost, takes_only_what_was_measured) {
   const Machine m = measured_machine();
   EXPECT_DOUBLE_EQ(find_cost(m, {{2, 1}, {2, 4}}, Collective::all_to_all)->seconds(1e6), 1.1e-4 + 8.01e-3);

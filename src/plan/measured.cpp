@@ -16,6 +16,17 @@ std::array<MessageCost, 5> lines(const Samples& samples) {
   return costs;
 }
 
+// The line through a group's samples, and the samples themselves.
+std::array<MessageCost, 5> bent_lines(const Samples& samples) {
+  std::array<MessageCost, 5> costs = lines(samples);
+  for (size_t kind = 0; kind < samples.size(); ++kind) {
+    if (samples[kind].size() < 2) continue;
+    for (const MessageSample& s : samples[kind]) costs[kind].points.push_back({s.bytes, s.seconds});
+    std::ranges::sort(costs[kind].points, {}, &MessagePoint::bytes);
+  }
+  return costs;
+}
+
 Samples of_level(const Measured& measured, int level) {
   Samples all;
   for (const MeasuredGroup& group : measured.groups) {
@@ -63,7 +74,7 @@ Machine fitted(const Measured& measured) {
   machine.ranks = measured.ranks;
   for (const MeasuredGroup& group : measured.groups)
     machine.groups.push_back(
-        {.digits = group.digits, .level = level_of(measured, group.digits), .cost = lines(group.samples)});
+        {.digits = group.digits, .level = level_of(measured, group.digits), .cost = bent_lines(group.samples)});
   machine.pairs = measured.pairs;
   machine.products = measured.products;
   return machine;

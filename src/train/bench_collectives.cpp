@@ -13,7 +13,7 @@ namespace {
 
 constexpr Collective kKinds[] = {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
                                  Collective::all_to_all};
-constexpr int64_t kGrowth = 4;
+constexpr int64_t kGrowth = 2;
 constexpr double kPairSeconds = 0.02;  // of each side of a pair
 constexpr int kMostInRow = 100;
 
