@@ -93,10 +93,16 @@ std::string pairs_text(const Measured& measured) {
   return table.str() + "\n";
 }
 
+std::string size_of(const ProductPoint& p) { return fmt::format("{} x {} x {}", p.rows, p.columns, p.inner); }
+std::string rate_of(const ProductPoint& p) { return fmt::format("{:.1f}", p.flops / 1e9); }
+
+// Points come in pairs: rows times a matrix, and the matrix's gradient.
 std::string compute_text(const Measured& measured) {
-  Table table({"rows x columns x inner", "GF/s of a rank"});
-  for (const ProductPoint& p : measured.products)
-    table.row({fmt::format("{} x {} x {}", p.rows, p.columns, p.inner), fmt::format("{:.1f}", p.flops / 1e9)});
+  Table table({"rows x columns x inner", "GF/s of a rank", "gradient of the matrix", "GF/s"});
+  for (size_t i = 0; i + 1 < measured.products.size(); i += 2) {
+    const ProductPoint &p = measured.products[i], &gradient = measured.products[i + 1];
+    table.row({size_of(p), rate_of(p), size_of(gradient), rate_of(gradient)});
+  }
   return fmt::format("{}while all ranks compute: {} of memory a rank; {} from one op to the next\n\n", table.str(),
                      per_second(measured.memory_bytes), human_seconds(measured.start));
 }

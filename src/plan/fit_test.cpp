@@ -68,7 +68,7 @@ Measured four_ranks() {
       group.samples[kind] = samples({.alpha = alpha, .beta = 1e-8});
     measured.groups.push_back(std::move(group));
   }
-  measured.products = {{8, 512, 512, 2e9}, {2048, 512, 512, 40e9}, {2048, 512, 2048, 50e9}};
+  measured.products = {{512, 2048, 8, 2e9}, {512, 512, 2048, 40e9}, {2048, 512, 1024, 50e9}};
   return measured;
 }
 

@@ -49,12 +49,13 @@ std::vector<Level> levels_of(const Measured& measured) {
   return levels;
 }
 
-// What large products reach: the mean over the points with the most rows.
+// What large products reach: the mean over those with at least half as many operations as the largest.
 double large_products(const std::vector<ProductPoint>& products) {
+  const auto operations = [](const ProductPoint& p) { return p.rows * p.columns * p.inner; };
   double most = 0, sum = 0, count = 0;
-  for (const ProductPoint& p : products) most = std::max(most, p.rows);
+  for (const ProductPoint& p : products) most = std::max(most, operations(p));
   for (const ProductPoint& p : products)
-    if (p.rows == most) sum += p.flops, ++count;
+    if (operations(p) >= most / 2) sum += p.flops, ++count;
   return count > 0 ? sum / count : 1;
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,39 +17,43 @@ namespace {
 
 constexpr int64_t kMostRows = 1024, kMostExperts = 4;
 
-// The three products of an expert's matrix w_NK with rows x_RK: x w', dy w and dy' x.
-struct ExpertProducts {
+// Rows of some experts and their matrices of N x K.
+struct Experts {
   std::vector<int64_t> rows;
-  at::Tensor x_RK, y_RN, w_ENK, dx_RK, dy_RN, dw_ENK;
+  at::Tensor x_RK, y_RN, w_ENK, w_EKN;
 
-  explicit ExpertProducts(const ProductPoint& p) {
-    const auto each = static_cast<int64_t>(p.rows), N = static_cast<int64_t>(p.columns),
-               K = static_cast<int64_t>(p.inner);
-    const int64_t experts = std::clamp<int64_t>(kMostRows / each, 1, kMostExperts);
-    rows.assign(static_cast<size_t>(experts), each);
-    x_RK = at::full({experts * each, K}, 1e-3, at::kFloat);
-    y_RN = at::full({experts * each, N}, 1e-3, at::kFloat);
-    w_ENK = at::full({experts, N, K}, 1e-3, at::kFloat);
-    dy_RN = at::full({experts * each, N}, 1e-3, at::kFloat);
-    dx_RK = at::zeros({experts * each, K});
-    dw_ENK = at::zeros({experts, N, K});
+  Experts(int64_t each, const ComputeRequest::Matrix& matrix) {
+    const int64_t N = matrix.columns, K = matrix.inner, E = std::clamp<int64_t>(kMostRows / each, 1, kMostExperts);
+    rows.assign(static_cast<size_t>(E), each);
+    x_RK = at::full({E * each, K}, 1e-3, at::kFloat);
+    y_RN = at::full({E * each, N}, 1e-3, at::kFloat);
+    w_ENK = at::full({E, N, K}, 1e-3, at::kFloat);
+    w_EKN = at::full({E, K, N}, 1e-3, at::kFloat);
   }
 
-  void run() const {
-    ops::grouped({.a = x_RK, .b = w_ENK, .row_counts = rows, .out = y_RN}, ops::Layout::nt);
-    ops::grouped({.a = dy_RN, .b = w_ENK, .row_counts = rows, .out = dx_RK}, ops::Layout::nn);
-    ops::grouped({.a = dy_RN, .b = x_RK, .row_counts = rows, .out = dw_ENK}, ops::Layout::tn);
-  }
-
-  double flops() const { return 3 * 2.0 * static_cast<double>(x_RK.size(0) * w_ENK.size(1) * w_ENK.size(2)); }
+  double flops() const { return 2.0 * static_cast<double>(x_RK.size(0) * w_ENK.size(1) * w_ENK.size(2)); }
 };
+
+ProductPoint point(int64_t rows, int64_t columns, int64_t inner, double flops) {
+  return {static_cast<double>(rows), static_cast<double>(columns), static_cast<double>(inner), flops};
+}
 
 }  // namespace
 
-ProductPoint measure_product(GroupClock& clock, ProductPoint shape, Repeats repeats) {
-  const ExpertProducts products(shape);
-  shape.flops = products.flops() / clock.median([&] { products.run(); }, repeats);
-  return shape;
+std::vector<ProductPoint> measure_products(GroupClock& clock, int64_t rows, ComputeRequest::Matrix matrix,
+                                           Repeats repeats) {
+  const Experts e(rows, matrix);
+  const at::Tensor y_RN = at::zeros_like(e.y_RN), w_ENK = at::zeros_like(e.w_ENK);
+  const double through = clock.median(
+      [&] {
+        ops::grouped({.a = e.x_RK, .b = e.w_ENK, .row_counts = e.rows, .out = y_RN}, ops::Layout::nt);
+        ops::grouped({.a = e.x_RK, .b = e.w_EKN, .row_counts = e.rows, .out = y_RN}, ops::Layout::nn);
+      },
+      repeats);
+  const double gradient = clock.median(
+      [&] { ops::grouped({.a = e.y_RN, .b = e.x_RK, .row_counts = e.rows, .out = w_ENK}, ops::Layout::tn); }, repeats);
+  return {point(rows, matrix.columns, matrix.inner, 2 * e.flops() / through),
+          point(matrix.columns, matrix.inner, rows, e.flops() / gradient)};
 }
 
 double memory_rate(GroupClock& clock, int64_t floats, Repeats repeats) {
@@ -86,11 +91,7 @@ void measure_compute(GroupClock& clock, const ComputeRequest& request, Measured&
   for (const ComputeRequest::Matrix& m : request.matrices) {
     begin(fmt::format("products with matrices of {} x {}", m.columns, m.inner));
     for (int64_t rows : request.rows)
-      measured.products.push_back(measure_product(clock,
-                                                  {.rows = static_cast<double>(rows),
-                                                   .columns = static_cast<double>(m.columns),
-                                                   .inner = static_cast<double>(m.inner)},
-                                                  request.repeats));
+      for (const ProductPoint& p : measure_products(clock, rows, m, request.repeats)) measured.products.push_back(p);
   }
   begin("memory");
   measured.memory_bytes = memory_rate(clock, request.floats, request.repeats);

@@ -19,9 +19,10 @@ struct ComputeRequest {
 // How often `begin` is called.
 int num_parts(const ComputeRequest& request);
 
-// One point of the curve: rows of an expert times its matrix, as in the forward product and both backward ones
-// together. A few experts take turns where they have few rows each, so that their matrices come from memory.
-ProductPoint measure_product(GroupClock& clock, ProductPoint shape, Repeats repeats);
+// Two points of the curve: rows of an expert times its matrix, forward and backward together, and the gradient of the
+// matrix. A few experts take turns where they have few rows each, so that their matrices come from memory.
+std::vector<ProductPoint> measure_products(GroupClock& clock, int64_t rows, ComputeRequest::Matrix matrix,
+                                           Repeats repeats);
 
 // Bytes read and written per second: sums of two arrays into a third.
 double memory_rate(GroupClock& clock, int64_t floats, Repeats repeats);

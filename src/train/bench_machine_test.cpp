@@ -49,7 +49,7 @@ TEST(BenchMachine, holds_every_group_and_reads_back_from_its_file) {
       }
     EXPECT_EQ(read.levels.size(), ranks == 2 ? 1u : 2u);
     EXPECT_EQ(read.pairs.size(), ranks == 2 ? 0u : 2u);
-    EXPECT_EQ(read.products.size(), 4u);
+    EXPECT_EQ(read.products.size(), 8u);
     for (const ProductPoint& p : read.products) EXPECT_GT(p.flops, 0);
     EXPECT_GT(read.memory_bytes, 0);
     EXPECT_GT(read.start, 0);
