@@ -22,6 +22,11 @@ std::byte* shared_memory(MPI_Comm comm, int64_t bytes) {
   return static_cast<std::byte*>(base);
 }
 
+// Over TCP Open MPI by default lets the receiver ask for part after part of a large message, each time behind the data
+// that goes the same way: an exchange then takes as long as its two directions one after the other. Sent whole it does
+// not. What a person has set is kept.
+void prefer_whole_messages() { setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", 0); }
+
 }  // namespace
 
 void mpi_check(int code, const char* what) {
@@ -38,6 +43,7 @@ MpiRuntime& MpiRuntime::get() {
 }
 
 MpiRuntime::MpiRuntime() {
+  prefer_whole_messages();
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level_);
   std::atexit([] { MPI_Finalize(); });
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
