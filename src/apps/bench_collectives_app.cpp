@@ -61,7 +61,7 @@ MachineRequest machine_request(const Request& request) {
                                 .least = *parse_bytes(request.least),
                                 .most = *parse_bytes(request.most)}};
   const int parts = num_parts(static_cast<int>(request.ranks), r.messages);
-  r.messages.repeats.seconds = request.seconds / (8.0 * parts);  // about eight sizes each
+  r.messages.repeats.seconds = request.seconds / (num_sizes(r.messages) * parts);
   r.compute.repeats.seconds = request.seconds / 300;
   return r;
 }

@@ -158,6 +158,12 @@ int num_parts(int ranks, const CollectivesRequest& request) {
                           shape_pairs(ranks, request.per_node).size() * std::size(kWithin));
 }
 
+int num_sizes(const CollectivesRequest& request) {
+  int sizes = 0;
+  for (int64_t bytes = request.least; bytes <= request.most; bytes *= kGrowth) ++sizes;
+  return sizes;
+}
+
 Measured measure_messages(wire::World& world, GroupClock& clock, const CollectivesRequest& request) {
   Measured measured{.ranks = clock.ranks(), .per_node = request.per_node};
   MessageBench bench(world, clock, request);

@@ -10,7 +10,7 @@ namespace plait {
 
 struct CollectivesRequest {
   int per_node = 1;     // ranks of a node
-  int64_t least = 256;  // bytes of a message: of the larger side of one rank; each size is four times the last
+  int64_t least = 256;  // bytes of a message: of the larger side of one rank; each size is twice the last
   int64_t most = int64_t{4} << 20;
   double slowest = 0.3;                                     // s: a message that would take longer is not tried
   Repeats repeats = {};                                     // of each size
@@ -19,6 +19,8 @@ struct CollectivesRequest {
 
 // How often `begin` is called.
 int num_parts(int ranks, const CollectivesRequest& request);
+// Sizes of messages, where the largest is not too slow.
+int num_sizes(const CollectivesRequest& request);
 
 // `groups` and `pairs`; the same at all ranks.
 Measured measure_messages(wire::World& world, GroupClock& clock, const CollectivesRequest& request);
