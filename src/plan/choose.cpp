@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "base/text.h"
 #include "base/units.h"
 #include "layers/moe_layer.h"
 #include "plan/simulate.h"
 #include "schedule/lanes.h"
+#include "schedule/wire_bytes.h"
 
 namespace plait {
 namespace {
@@ -78,6 +80,36 @@ double seconds_of(const Mesh& mesh, const ModelSizes& sizes, const Machine& mach
                            load);
 }
 
+// How much longer two messages take for each second that both travel: 0 as if alone, 1 one after the other.
+double crowding(const Schedule& s, const Machine& machine, const Step& a, const Step& b) {
+  const auto look = [&](const Step& step) {
+    const Legs& legs = std::get<Move>(step.op).legs;
+    return std::pair{digits_of(s.mesh, wire_atoms(legs)), collective(legs)};
+  };
+  const auto first = look(a), second = look(b);
+  double sum = 0;
+  for (const PairCost& pair : machine.pairs) {
+    const auto one = std::pair{pair.first, pair.first_kind}, two = std::pair{pair.second, pair.second_kind};
+    if ((one == first && two == second) || (one == second && two == first)) return std::max(0.0, 2 * pair.share - 1);
+    sum += pair.share;
+  }
+  return std::max(0.0, 2 * sum / static_cast<double>(machine.pairs.size()) - 1);
+}
+
+// Lengthens the messages that travel beside others, as pairs were measured.
+void slow_down_pairs(const Schedule& s, const Machine& machine, const Timeline& alone, Timing& timing) {
+  std::vector<const TimeSpan*> messages;
+  for (const TimeSpan& span : alone.spans)
+    if (span.lane != kComputeLane) messages.push_back(&span);
+  for (const TimeSpan* a : messages)
+    for (const TimeSpan* b : messages) {
+      const double both = std::min(a->end, b->end) - std::max(a->start, b->start);
+      if (a->lane == b->lane || both <= 0) continue;
+      timing.seconds[0][static_cast<size_t>(a->place)] +=
+          both * crowding(s, machine, s.steps[static_cast<size_t>(a->step)], s.steps[static_cast<size_t>(b->step)]);
+    }
+}
+
 }  // namespace
 
 std::string_view name(Family family) {
@@ -116,11 +148,17 @@ std::vector<Candidate> candidates(const Mesh& mesh, const ModelSizes& sizes, int
 }
 
 double predicted_seconds(const Schedule& s, const Machine& machine, int ranks_per_node, const LoadProfile& load) {
-  Timing timing = predicted(s, step_costs(s, check(s), machine, load));
+  std::vector<StepCost> costs = step_costs(s, check(s), machine, load);
+  for (StepCost& cost : costs)
+    if (ranks_per_node > 0 && cost.lane != kComputeLane) cost.seconds += machine.hand_over;
+  Timing timing = predicted(s, costs);
   std::ranges::fill(timing.lanes, kComputeLane);
   if (ranks_per_node > 0)
     std::ranges::transform(lanes(s, ranks_per_node), timing.lanes.begin(),
                            [](Lane lane) { return static_cast<int>(lane); });
+  const Timeline alone = simulate(s, timing);
+  if (ranks_per_node == 0 || machine.pairs.empty()) return alone.makespan;
+  slow_down_pairs(s, machine, alone, timing);
   return simulate(s, timing).makespan;
 }
 

@@ -34,7 +34,8 @@ bool legal(const Mesh& mesh, const ModelSizes& sizes, const Candidate& candidate
 // thread, and in one chunk, since more never pay there.
 std::vector<Candidate> candidates(const Mesh& mesh, const ModelSizes& sizes, int ranks_per_node);
 
-// How long a lowered list takes, forward and backward. With lanes, in the order it has: see `overlapped`.
+// How long a lowered list takes, forward and backward. With lanes, in the order it has (see `overlapped`): a message
+// is handed over to its lane, and two that travel at once slow each other as pairs were measured.
 double predicted_seconds(const Schedule& schedule, const Machine& machine, int ranks_per_node,
                          const LoadProfile& load = {});
 

@@ -8,6 +8,7 @@
 
 #include "base/errors.h"
 #include "layers/moe_layer.h"
+#include "schedule/builder.h"
 
 namespace plait {
 namespace {
@@ -75,6 +76,27 @@ TEST(Choices, use_chunks_only_where_messages_have_lanes) {
   const auto all = choices(kEight, large, m, 2);
   EXPECT_GT(all.front().candidate.chunks, 1);
   EXPECT_LT(all.front().seconds, .9 * seconds(all, {all.front().candidate.family, all.front().candidate.fuse}));
+}
+
+TEST(PredictedSeconds, of_lanes_count_handing_over_and_pairs) {
+  Builder b{kEight};
+  const Atoms tp = b.mesh().axis(Axis::tp), ep = b.mesh().axis(Axis::ep);
+  b.gather(b.leaf(LeafKind::parameter, "x", {{"T", 512, stack_of(tp)}}), tp, "T");
+  b.gather(b.leaf(LeafKind::parameter, "y", {{"T", 512, stack_of(ep)}}), ep, "T");
+  const Schedule s = b.take();
+  Machine m = machine({3, 1e-12}, {3, 1e-12});  // both messages take three seconds
+  m.hand_over = 0;
+  EXPECT_NEAR(predicted_seconds(s, m, 0), 6, 1e-6);
+  EXPECT_NEAR(predicted_seconds(s, m, 2), 3, 1e-6) << "one within the node, one between nodes";
+  m.hand_over = 0.25;
+  EXPECT_NEAR(predicted_seconds(s, m, 0), 6, 1e-6);
+  EXPECT_NEAR(predicted_seconds(s, m, 2), 3.25, 1e-6);
+  m.hand_over = 0;
+  m.pairs = {{{{2, 1}}, {{4, 2}}, Collective::all_gather, Collective::all_gather, 0.75}};
+  EXPECT_NEAR(predicted_seconds(s, m, 2), 4.5, 1e-6) << "0.75 of six seconds";
+  m.pairs[0].first_kind = Collective::all_to_all;
+  m.pairs.push_back({{}, {}, Collective::all_gather, Collective::all_gather, 1.25});
+  EXPECT_NEAR(predicted_seconds(s, m, 2), 6, 1e-6) << "the mean where this pair was not measured";
 }
 
 std::string fuse_word(const Candidate& c) {

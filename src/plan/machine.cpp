@@ -37,6 +37,7 @@ Machine default_machine(int ranks_per_node) {
           .flops = 40e9,
           .memory_bytes = 8e9,
           .start = 1e-6,
+          .hand_over = 20e-6,
           .levels = {level("node", ranks_per_node, {.alpha = 5e-6, .beta = 1 / 4e9}),
                      level("network", 1 << 30, {.alpha = 50e-6, .beta = 1 / 1e9})}};
 }

@@ -63,7 +63,7 @@ struct PairCost {
   bool operator==(const PairCost&) const = default;
 };
 
-// A product [rows, inner] x [inner, columns] of one rank while all ranks compute.
+// A product [rows, inner] x [inner, columns] of one rank while all ranks compute, with both products of its way back.
 struct ProductPoint {
   double rows = 0, columns = 0, inner = 0;
   double flops = 0;  // per second
@@ -77,6 +77,7 @@ struct Machine {
   double flops = 1;           // of matrix products, per second and rank
   double memory_bytes = 1;    // read or written, per second and rank
   double start = 0;           // s from one op to the next
+  double hand_over = 0;       // s more for a message that travels on a lane, from its maker to its reader
   std::vector<Level> levels;  // from the inside out; REQUIRES at least one
   std::vector<GroupCost> groups = {};
   std::vector<PairCost> pairs = {};

@@ -5,7 +5,8 @@
 
 namespace plait {
 
-// `batch` products [rows, inner] x [inner, columns] of one rank, such as one for each of its experts.
+// `batch` products of one rank, such as one for each of its experts: of `rows` tokens with a matrix [inner, columns].
+// The product for the gradient of that matrix, which sums over tokens, has the same three sizes.
 struct ProductSize {
   double batch = 1, rows = 1, columns = 1, inner = 1;
   double flops() const { return 2 * batch * rows * columns * inner; }

@@ -30,6 +30,10 @@ double memory_rate(GroupClock& clock, int64_t floats, Repeats repeats);
 // Seconds that an op of a schedule takes which computes next to nothing.
 double op_start(GroupClock& clock, Repeats repeats);
 
+// Seconds that a message takes longer when it travels on a lane: from the thread that computes to that of the lane and
+// back. 0 for one rank.
+double hand_over(GroupClock& clock, wire::World& world, Repeats repeats);
+
 // `products`, `memory_bytes` and `start`.
 void measure_compute(GroupClock& clock, const ComputeRequest& request, Measured& measured);
 

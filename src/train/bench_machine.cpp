@@ -13,6 +13,7 @@ MachineBench bench_machine(int rank, wire::World& world, MachineRequest request)
   request.messages.begin = request.compute.begin = begin;
   MachineBench bench{.measured = measure_messages(world, clock, request.messages)};
   measure_compute(clock, request.compute, bench.measured);
+  bench.measured.hand_over = hand_over(clock, world, request.compute.repeats);
   begin("copies");
   if (request.messages.per_node >= 2) bench.copies = compare_with_copies(world, clock, request.copies);
   return bench;
