@@ -63,7 +63,7 @@ struct PairCost {
   bool operator==(const PairCost&) const = default;
 };
 
-// A product [rows, inner] x [inner, columns] of one rank while all ranks compute, with both products of its way back.
+// A product [rows, inner] x [inner, columns] of one rank while all ranks compute.
 struct ProductPoint {
   double rows = 0, columns = 0, inner = 0;
   double flops = 0;  // per second

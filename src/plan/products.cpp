@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "base/errors.h"
 #include "schedule/contraction.h"
@@ -16,11 +15,6 @@ double extent(const Mesh& mesh, const Type& type, const std::vector<std::string>
   return n;
 }
 
-// Whether a label counts tokens or rows, and is no dim of a matrix of weights.
-bool counts_tokens(const Type& type, const std::string& label) {
-  return type.find(label)->jagged() || label == "T" || label == "C" || label == "B" || label == "S";
-}
-
 double log_distance(double a, double b) { return std::log2(std::max(a, 1.0)) - std::log2(std::max(b, 1.0)); }
 
 }  // namespace
@@ -30,13 +24,10 @@ ProductSize product_size(const Mesh& mesh, const Step& step, const Types& types)
   const auto c = contraction(a->dim_names(), b->dim_names(), std::get<Einsum>(step.op).out);
   expects(c.has_value(), "an einsum that is no product");
   if (c->swapped) std::swap(a, b);
-  ProductSize size{.batch = extent(mesh, *a, c->batch),
-                   .rows = extent(mesh, *a, c->row),
-                   .columns = extent(mesh, *b, c->column),
-                   .inner = extent(mesh, *a, c->sum)};
-  const bool sums_tokens = std::ranges::any_of(c->sum, [&](const std::string& l) { return counts_tokens(*a, l); });
-  if (sums_tokens) std::swap(size.rows, size.inner);
-  return size;
+  return {.batch = extent(mesh, *a, c->batch),
+          .rows = extent(mesh, *a, c->row),
+          .columns = extent(mesh, *b, c->column),
+          .inner = extent(mesh, *a, c->sum)};
 }
 
 double product_rate(const Machine& machine, const ProductSize& size) {

@@ -5,8 +5,7 @@
 
 namespace plait {
 
-// `batch` products of one rank, such as one for each of its experts: of `rows` tokens with a matrix [inner, columns].
-// The product for the gradient of that matrix, which sums over tokens, has the same three sizes.
+// `batch` products [rows, inner] x [inner, columns] of one rank, such as one for each of its experts.
 struct ProductSize {
   double batch = 1, rows = 1, columns = 1, inner = 1;
   double flops() const { return 2 * batch * rows * columns * inner; }

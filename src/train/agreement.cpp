@@ -40,6 +40,8 @@ std::vector<AgreedEntry> entries_of(const std::string& toml) {
       section = line.substr(line.find_first_not_of('['), line.find(']') - line.find_first_not_of('[')) + ".";
     else if (equals != std::string::npos)
       entries.push_back({section + line.substr(0, equals), line.substr(equals + 3)});
+    else
+      entries.push_back({section + "a row of a list", line});
   }
   return entries;
 }
