@@ -15,7 +15,7 @@
 namespace plait::wire {
 namespace {
 
-constexpr int64_t kSlot = 256 << 10;   // bytes of a block: two of each member stay in the cache
+constexpr int64_t kSlot = 512 << 10;   // bytes of a block: two of each member stay in the cache
 constexpr int64_t kEagerBytes = 4096;  // a message up to this size comes with the post
 constexpr std::chrono::milliseconds kNap{20};
 
@@ -123,7 +123,7 @@ class NodeGroup final : public Group {
   void gather(std::span<const int64_t> bytes, const at::Tensor& in, const at::Tensor& out);
   void scatter(std::span<const int64_t> bytes, const at::Tensor& in, const at::Tensor& out);
   void sum_posts(const Stream& stream);
-  void sum_blocks(const Stream& stream, Slice part, uint32_t round, int64_t block_begin);
+  void sum_slice(const Stream& stream, Slice part, int64_t round, int64_t start);
   uint32_t global(int64_t round) const { return first_round_ + static_cast<uint32_t>(round); }
   std::byte* my_slot(int64_t round) const { return layout_.slot(rank(), global(round)); }
   const std::byte* slot(int member, int64_t round) const { return layout_.slot(member, global(round)); }
@@ -267,36 +267,28 @@ void NodeGroup::all_reduce(std::span<const at::Tensor> values) {
         call, [](int64_t) {}, [](int64_t) {});
     return sum_posts(stream);
   }
+  // Rounds by turns: members bring a block, and each sums its slice of it; then the slices go to all. A sum is written
+  // where the next round is read from, which nobody reads any more once all have brought this one.
   const int64_t blocks = (stream.extent() + kSlot - 1) / kSlot;
-  const auto block = [&](int64_t b) { return Slice{b * kSlot, std::min(stream.extent(), (b + 1) * kSlot)}; };
-  const auto bring = [&](Slice part, int64_t begin, std::byte* to) {
-    stream.parts(part, [&](const Stream::Piece& p, int64_t at) { copy_bytes(to + (at - begin), p.memory, p.bytes); });
-  };
-  if (size() == 2) {  // each sums everything: as much is read as if it were summed in halves, in fewer rounds
-    call.rounds = blocks;
-    const auto fill = [&](int64_t r) { bring(block(r), block(r).begin, my_slot(r)); };
-    meet(call, fill, [&](int64_t r) { sum_blocks(stream, block(r), global(r), block(r).begin); });
-    return;
-  }
-  // Rounds by turns: a block, of which each member sums its slice in place; then the slices go to all.
   call.rounds = 2 * blocks;
-  const auto part_of = [&](int64_t b, int member) {
-    const Slice part = slice(block(b).size(), member, size());
-    return Slice{block(b).begin + part.begin, block(b).begin + part.end};
+  const auto start = [](int64_t r) { return r / 2 * kSlot; };  // of the block, in the stream
+  const auto part = [&](int64_t r, int member) {
+    const Slice own = slice(std::min(kSlot, stream.extent() - start(r)), member, size());
+    return Slice{start(r) + own.begin, start(r) + own.end};
   };
-  const auto fill = [&](int64_t r) {
-    const Slice part = r % 2 == 0 ? block(r / 2) : part_of(r / 2, rank());
-    bring(part, part.begin, my_slot(r));
-  };
-  const auto drain = [&](int64_t r) {
-    if (r % 2 == 0) return sum_blocks(stream, part_of(r / 2, rank()), global(r), block(r / 2).begin);
+  const auto others = [&](int64_t r, auto each) {
     for (int i = 1; i < size(); ++i) {
       const int m = (rank() + i) % size();
-      const Slice part = part_of(r / 2, m);
-      stream.parts(part, [&](const Stream::Piece& p, int64_t at) {
-        copy_bytes(p.memory, slot(m, r) + (at - part.begin), p.bytes);
-      });
+      stream.parts(part(r, m), [&](const Stream::Piece& p, int64_t at) { each(m, p, at - start(r)); });
     }
+  };
+  const auto fill = [&](int64_t r) {
+    if (r % 2 == 0)
+      others(r, [&](int, const Stream::Piece& p, int64_t at) { copy_bytes(my_slot(r) + at, p.memory, p.bytes); });
+  };
+  const auto drain = [&](int64_t r) {
+    if (r % 2 == 0) return sum_slice(stream, part(r, rank()), r, start(r));
+    others(r, [&](int m, const Stream::Piece& p, int64_t at) { copy_bytes(p.memory, slot(m, r) + at, p.bytes); });
   };
   meet(call, fill, drain);
 }
@@ -311,14 +303,13 @@ void NodeGroup::sum_posts(const Stream& stream) {
   });
 }
 
-// `part` of a block that begins at `block_begin` of the stream, into this member's own values.
-void NodeGroup::sum_blocks(const Stream& stream, Slice part, uint32_t round, int64_t block_begin) {
+// `part` of the block of a round, which begins at `start` of the stream: into this member's values and its next slot.
+void NodeGroup::sum_slice(const Stream& stream, Slice part, int64_t round, int64_t start) {
   stream.parts(part, [&](const Stream::Piece& p, int64_t at) {
     sources_.clear();
-    for (int m = 0; m < size(); ++m)
-      sources_.push_back(m == rank() ? p.memory : layout_.slot(m, round) + (at - block_begin));
-    std::byte* target = p.memory;
-    sum_into(p.type, sources_, {&target, 1}, p.bytes);
+    for (int m = 0; m < size(); ++m) sources_.push_back(m == rank() ? p.memory : slot(m, round) + (at - start));
+    std::byte* const targets[] = {p.memory, my_slot(round + 1) + (at - start)};
+    sum_into(p.type, sources_, targets, p.bytes);
   });
 }
 
