@@ -97,6 +97,16 @@ std::string size_of(const ProductPoint& p) { return fmt::format("{} x {} x {}", 
 std::string rate_of(const ProductPoint& p) { return fmt::format("{:.1f}", p.flops / 1e9); }
 
 // Points come in pairs: rows times a matrix, and the matrix's gradient.
+// What messages cost more among the steps of a list.
+std::string overheads_text(const Machine& machine) {
+  std::string text;
+  for (const Level& level : machine.levels)
+    text += fmt::format("among the steps of a list a message of a {} takes {} more, on a lane {} more\n", level.name,
+                        human_seconds(level.meet), human_seconds(level.hand_over));
+  return text + fmt::format("on a lane it takes {:.2f} s longer for each second that its rank computes meanwhile\n\n",
+                            machine.crowding);
+}
+
 std::string compute_text(const Measured& measured) {
   Table table({"rows x columns x inner", "GF/s of a rank", "gradient of the matrix", "GF/s"});
   for (size_t i = 0; i + 1 < measured.products.size(); i += 2) {
@@ -120,7 +130,7 @@ std::string copies_text(const std::vector<CopyTurn>& copies) {
 
 std::string report(const MachineBench& bench, const Machine& machine) {
   return machine.note + "\n\n" + messages_text(bench.measured, machine) + pairs_text(bench.measured) +
-         compute_text(bench.measured) + copies_text(bench.copies);
+         compute_text(bench.measured) + overheads_text(bench.machine) + copies_text(bench.copies);
 }
 
 void check_request(Request& r) {
@@ -192,7 +202,7 @@ int bench_collectives(Arguments arguments) {
     bench = std::move(found);
   });
   if (!bench) return 0;
-  Machine machine = fitted(bench->measured);
+  Machine machine = bench->machine;
   machine.name = request.name.empty() ? processor() : request.name;
   machine.note = note_of(request);
   const std::string text = report(*bench, machine);

@@ -55,7 +55,7 @@ int run_verb(Arguments arguments) {
   } catch (const InputError& error) {
     // All ranks of a launcher read the same line: one of them says what is wrong with it, and the launcher ends the
     // rest.
-    if (wire::launched_rank() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    if (wire::launched_rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(3));
     fmt::print(stderr, "plait: {}\n", error.what());
     return 2;
   } catch (const wire::RankFailure& error) {

@@ -96,18 +96,20 @@ double crowding(const Schedule& s, const Machine& machine, const Step& a, const 
   return std::max(0.0, 2 * sum / static_cast<double>(machine.pairs.size()) - 1);
 }
 
-// Lengthens the messages that travel beside others, as pairs were measured.
-void slow_down_pairs(const Schedule& s, const Machine& machine, const Timeline& alone, Timing& timing) {
-  std::vector<const TimeSpan*> messages;
-  for (const TimeSpan& span : alone.spans)
-    if (span.lane != kComputeLane) messages.push_back(&span);
-  for (const TimeSpan* a : messages)
-    for (const TimeSpan* b : messages) {
-      const double both = std::min(a->end, b->end) - std::max(a->start, b->start);
-      if (a->lane == b->lane || both <= 0) continue;
-      timing.seconds[0][static_cast<size_t>(a->place)] +=
-          both * crowding(s, machine, s.steps[static_cast<size_t>(a->step)], s.steps[static_cast<size_t>(b->step)]);
+// Lengthens the messages that travel while others do, as pairs were measured, and while their rank computes.
+void slow_down_overlaps(const Schedule& s, const Machine& machine, const Timeline& alone, Timing& timing) {
+  const auto step = [&](const TimeSpan& span) { return s.steps[static_cast<size_t>(span.step)]; };
+  for (const TimeSpan& message : alone.spans) {
+    if (message.lane == kComputeLane) continue;
+    for (const TimeSpan& other : alone.spans) {
+      const double both = std::min(message.end, other.end) - std::max(message.start, other.start);
+      if (message.lane == other.lane || both <= 0) continue;
+      const bool computes = other.lane == kComputeLane;
+      if (!computes && machine.pairs.empty()) continue;
+      timing.seconds[0][static_cast<size_t>(message.place)] +=
+          both * (computes ? machine.crowding : crowding(s, machine, step(message), step(other)));
     }
+  }
 }
 
 }  // namespace
@@ -149,16 +151,19 @@ std::vector<Candidate> candidates(const Mesh& mesh, const ModelSizes& sizes, int
 
 double predicted_seconds(const Schedule& s, const Machine& machine, int ranks_per_node, const LoadProfile& load) {
   std::vector<StepCost> costs = step_costs(s, check(s), machine, load);
-  for (StepCost& cost : costs)
-    if (ranks_per_node > 0 && cost.lane != kComputeLane) cost.seconds += machine.hand_over;
+  for (StepCost& cost : costs) {
+    if (ranks_per_node == 0 || cost.lane == kComputeLane) continue;
+    const Level& level = machine.levels[static_cast<size_t>(cost.lane - 1)];
+    cost.seconds += level.hand_over - level.meet;
+  }
   Timing timing = predicted(s, costs);
   std::ranges::fill(timing.lanes, kComputeLane);
   if (ranks_per_node > 0)
     std::ranges::transform(lanes(s, ranks_per_node), timing.lanes.begin(),
                            [](Lane lane) { return static_cast<int>(lane); });
   const Timeline alone = simulate(s, timing);
-  if (ranks_per_node == 0 || machine.pairs.empty()) return alone.makespan;
-  slow_down_pairs(s, machine, alone, timing);
+  if (ranks_per_node == 0) return alone.makespan;
+  slow_down_overlaps(s, machine, alone, timing);
   return simulate(s, timing).makespan;
 }
 
@@ -171,6 +176,10 @@ std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Mac
     all.push_back({c, seconds_of(mesh, with(layer, c), machine, ranks_per_node, load)});
   // Seconds that differ in their last bits, as sums in another order do, are equal.
   std::ranges::stable_sort(all, {}, [](const Choice& c) { return std::llround(c.seconds * 1e10); });
+  const auto first = all.begin() + static_cast<std::ptrdiff_t>(plainest(all, [](const Choice& c) {
+                       return std::pair{c.seconds, c.candidate.parts()};
+                     }));
+  std::rotate(all.begin(), first, first + 1);
   return all;
 }
 

@@ -85,13 +85,13 @@ TEST(PredictedSeconds, of_lanes_count_handing_over_and_pairs) {
   b.gather(b.leaf(LeafKind::parameter, "y", {{"T", 512, stack_of(ep)}}), ep, "T");
   const Schedule s = b.take();
   Machine m = machine({3, 1e-12}, {3, 1e-12});  // both messages take three seconds
-  m.hand_over = 0;
+  for (Level& level : m.levels) level.hand_over = 0;
   EXPECT_NEAR(predicted_seconds(s, m, 0), 6, 1e-6);
   EXPECT_NEAR(predicted_seconds(s, m, 2), 3, 1e-6) << "one within the node, one between nodes";
-  m.hand_over = 0.25;
+  for (Level& level : m.levels) level.hand_over = 0.25;
   EXPECT_NEAR(predicted_seconds(s, m, 0), 6, 1e-6);
   EXPECT_NEAR(predicted_seconds(s, m, 2), 3.25, 1e-6);
-  m.hand_over = 0;
+  for (Level& level : m.levels) level.hand_over = 0;
   m.pairs = {{{{2, 1}}, {{4, 2}}, Collective::all_gather, Collective::all_gather, 0.75}};
   EXPECT_NEAR(predicted_seconds(s, m, 2), 4.5, 1e-6) << "0.75 of six seconds";
   m.pairs[0].first_kind = Collective::all_to_all;

@@ -140,7 +140,8 @@ StepCost message(const Pricing& p, const Step& step, WireCost wire) {
                 .copied_bytes = copied_bytes(p, step) * crowd,
                 .ranks = wire.ranks,
                 .level_bytes = bytes_by_level(p.machine, p.mesh(), legs, wire)};
-  cost.seconds = travel_seconds(p.machine, p.mesh(), legs, cost) +
+  cost.seconds = p.machine.levels[static_cast<size_t>(cost.lane - 1)].meet +
+                 travel_seconds(p.machine, p.mesh(), legs, cost) +
                  2 * cost.copied_bytes / p.machine.memory_bytes;  // read, written
   return cost;
 }

@@ -7,7 +7,7 @@ namespace {
 
 // All collectives at one price; an all_reduce is two rounds.
 Level level(std::string name, int ranks, MessageCost cost) {
-  Level all{.name = std::move(name), .ranks = ranks};
+  Level all{.name = std::move(name), .ranks = ranks, .hand_over = 20e-6};
   all.cost.fill(cost);
   all.cost[static_cast<size_t>(Collective::none)] = {};
   all.cost[static_cast<size_t>(Collective::all_reduce)].alpha *= 2;
@@ -37,7 +37,6 @@ Machine default_machine(int ranks_per_node) {
           .flops = 40e9,
           .memory_bytes = 8e9,
           .start = 1e-6,
-          .hand_over = 20e-6,
           .levels = {level("node", ranks_per_node, {.alpha = 5e-6, .beta = 1 / 4e9}),
                      level("network", 1 << 30, {.alpha = 50e-6, .beta = 1 / 1e9})}};
 }

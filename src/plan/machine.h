@@ -35,6 +35,9 @@ struct Level {
   std::string name;
   int ranks = 1;  // of a block; the last level of a machine holds all ranks, whatever it says
   MessageCosts cost = {};
+  // s more for a message of this level among the steps of a list than in a row of its like: in a rank's own thread ..
+  double meet = 0;
+  double hand_over = 0;  // .. and on a lane, from its maker to its reader
   const MessageCost& of(Collective collective) const { return cost[static_cast<size_t>(collective)]; }
   bool operator==(const Level&) const = default;
 };
@@ -72,12 +75,12 @@ struct ProductPoint {
 
 struct Machine {
   std::string name;
-  std::string note = {};      // where the numbers are from; for people
-  int ranks = 0;              // that it was measured with; 0: not measured
-  double flops = 1;           // of matrix products, per second and rank
-  double memory_bytes = 1;    // read or written, per second and rank
-  double start = 0;           // s from one op to the next
-  double hand_over = 0;       // s more for a message that travels on a lane, from its maker to its reader
+  std::string note = {};    // where the numbers are from; for people
+  int ranks = 0;            // that it was measured with; 0: not measured
+  double flops = 1;         // of matrix products, per second and rank
+  double memory_bytes = 1;  // read or written, per second and rank
+  double start = 0;         // s from one op to the next
+  double crowding = 0;      // s that a message on a lane takes longer for each second that its rank computes meanwhile
   std::vector<Level> levels;  // from the inside out; REQUIRES at least one
   std::vector<GroupCost> groups = {};
   std::vector<PairCost> pairs = {};

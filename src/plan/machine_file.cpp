@@ -22,9 +22,12 @@ constexpr std::string_view kHead = R"(# A machine as a plan sees it. Seconds, by
 # A message of which a rank sends b bytes takes alpha + beta * b seconds; r2 says how well that fits (1 at best).
 # Where points = [[bytes, seconds], ..] are given, by size, the time lies on the lines between them instead.
 # [compute]  flops: of matrix products, of one rank while all compute; memory_bytes: read or written per second;
-#            start: seconds from one op to the next; hand_over: seconds more for a message that travels on a lane while
-#            the rank computes; products: [rows, columns, inner, flops] of single ones.
-# [[level]]  from the inside out: blocks of so many consecutive ranks, and messages within a block.
+#            start: seconds from one op to the next;
+#            crowding: seconds that a message on a lane takes longer for each second that its rank computes meanwhile;
+#            products: [rows, columns, inner, flops] of single ones.
+# [[level]]  from the inside out: blocks of so many consecutive ranks, and messages within a block; seconds more
+#            for a message among the steps of a list than in a row of its like: meet in a rank's own thread, hand_over
+#            on a lane.
 # [[group]]  messages of groups of one shape, all at once: digits = [[size, stride], ..], fastest first.
 # [[pair]]   two messages at once: their time together / the sum of their times alone.
 )";
@@ -204,6 +207,8 @@ std::vector<Level> levels(Fields& file) {
   std::vector<Level> all;
   for (Fields& f : file.tables("level")) {
     Level level{.name = f.word("name"), .ranks = f.count("ranks", 1 << 30), .cost = message_costs(f)};
+    level.meet = f.number("meet", 0, 0);
+    level.hand_over = f.number("hand_over", 0, 0);
     for (Collective c : kCollectives)
       if (!level.of(c).known()) f.refuse(f.need(std::string(name(c))), std::string(name(c)), "alpha or beta above 0");
     if (!all.empty() && level.ranks <= all.back().ranks)
@@ -248,11 +253,12 @@ std::string to_toml(const Machine& m) {
   std::string text = fmt::format("{}name = {}\n", kHead, json_quoted(m.name));
   if (!m.note.empty()) text += fmt::format("note = {}\n", json_quoted(m.note));
   if (m.ranks > 0) text += fmt::format("ranks = {}\n", m.ranks);
-  text += fmt::format("\n[compute]\nflops = {}\nmemory_bytes = {}\nstart = {}\nhand_over = {}\n", m.flops,
-                      m.memory_bytes, m.start, m.hand_over);
+  text += fmt::format("\n[compute]\nflops = {}\nmemory_bytes = {}\nstart = {}\ncrowding = {}\n", m.flops,
+                      m.memory_bytes, m.start, m.crowding);
   if (!m.products.empty()) text += written(m.products);
   for (const Level& l : m.levels)
-    text += fmt::format("\n[[level]]\nname = {}\nranks = {}\n{}", json_quoted(l.name), l.ranks, written(l.cost));
+    text += fmt::format("\n[[level]]\nname = {}\nranks = {}\nmeet = {}\nhand_over = {}\n{}", json_quoted(l.name),
+                        l.ranks, l.meet, l.hand_over, written(l.cost));
   for (const GroupCost& g : m.groups)
     text += fmt::format("\n[[group]]\ndigits = {}\nlevel = {}\n{}", written(g.digits),
                         json_quoted(m.levels.at(static_cast<size_t>(g.level)).name), written(g.cost));
@@ -277,7 +283,7 @@ Machine parse_machine(std::string_view toml, const std::string& file_name) {
   m.flops = compute.number("flops", 1);
   m.memory_bytes = compute.number("memory_bytes", 1);
   m.start = compute.number("start", 0, 0);
-  m.hand_over = compute.number("hand_over", 0, 0);
+  m.crowding = compute.number("crowding", 0, 0);
   if (compute.find("products"))
     for (const std::vector<double>& p : compute.rows("products", 4)) m.products.push_back({p[0], p[1], p[2], p[3]});
   compute.end();

@@ -71,7 +71,6 @@ Machine fitted(const Measured& measured) {
   Machine machine{.flops = large_products(measured.products),
                   .memory_bytes = measured.memory_bytes,
                   .start = measured.start,
-                  .hand_over = measured.hand_over,
                   .levels = levels_of(measured)};
   machine.ranks = measured.ranks;
   for (const MeasuredGroup& group : measured.groups)

@@ -18,7 +18,6 @@ struct Measured {
   std::vector<ProductPoint> products;
   double memory_bytes = 1;  // read or written, per second and rank
   double start = 0;         // s from one op to the next
-  double hand_over = 0;     // s more for a message on a lane
 };
 
 // Each group gets its own line. A level, which stands for groups that were not measured, gets the line through the

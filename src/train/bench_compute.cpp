@@ -82,29 +82,6 @@ double op_start(GroupClock& clock, Repeats repeats) {
   return clock.median([&] { executor.run(feed); }, repeats) / kOps;
 }
 
-double hand_over(GroupClock& clock, wire::World& world, Repeats repeats) {
-  const int ranks = clock.ranks();
-  if (ranks == 1) return 0;
-  constexpr int kMessages = 32;
-  Builder list{Mesh({.ranks = ranks, .tp = ranks, .esp = ranks, .ep = 1})};
-  const Atoms all = list.mesh().axis(Axis::tp);
-  const ValueId x = list.leaf(LeafKind::data, "x", {{"T", 8 * ranks, stack_of(all)}});
-  ValueId last = x;
-  for (int i = 0; i < kMessages; ++i) last = list.slice(list.join(list.add(Add{}, {last, x}), all, "T"), all, "T");
-  list.schedule().outputs = {list.join(last, all, "T")};
-  const Schedule schedule = list.take();
-  const at::Tensor value = at::full({8}, 1.0, at::kFloat);
-  const Feed feed = [&](const std::string&, int) { return value; };
-  Executor plain(schedule, {.rank = clock.rank(), .world = &world}),
-      lanes(schedule, {.rank = clock.rank(), .world = &world, .ranks_per_node = ranks});
-  const auto times = clock.in_turns({[&] { plain.run(feed); }, [&] { lanes.run(feed); }}, repeats);
-  const auto middle = [](std::vector<double> t) {
-    std::ranges::sort(t);
-    return t[t.size() / 2];
-  };
-  return std::max(0.0, middle(times[1]) - middle(times[0])) / kMessages;
-}
-
 int num_parts(const ComputeRequest& request) { return static_cast<int>(request.matrices.size()) + 1; }
 
 void measure_compute(GroupClock& clock, const ComputeRequest& request, Measured& measured) {

@@ -12,7 +12,8 @@ struct ComputeRequest {
   std::vector<int64_t> rows = {8, 32, 128, 512};
   std::vector<Matrix> matrices = {{256, 256}, {2048, 512}, {512, 2048}, {1024, 1024}};
   int64_t floats = int64_t{4} << 20;  // of each array that the memory is measured with: beyond a rank's cache
-  Repeats repeats = {};
+  // Rows much longer than a core's turn: with more ranks than cores each would else be timed while the others wait.
+  Repeats repeats = {.seconds = 0.2, .least = 3, .most = 5, .row = 30e-3};
   std::function<void(const std::string& what)> begin = {};  // told at every rank, before each part
 };
 
@@ -29,10 +30,6 @@ double memory_rate(GroupClock& clock, int64_t floats, Repeats repeats);
 
 // Seconds that an op of a schedule takes which computes next to nothing.
 double op_start(GroupClock& clock, Repeats repeats);
-
-// Seconds that a message takes longer when it travels on a lane: from the thread that computes to that of the lane and
-// back. 0 for one rank.
-double hand_over(GroupClock& clock, wire::World& world, Repeats repeats);
 
 // `products`, `memory_bytes` and `start`.
 void measure_compute(GroupClock& clock, const ComputeRequest& request, Measured& measured);

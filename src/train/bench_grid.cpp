@@ -39,13 +39,17 @@ struct LaneChoice {
 };
 constexpr size_t kMostChoices = 12, kNamedChoices = 4, kChoiceNumbers = 6;
 
-// With lanes and without, fastest first.
+// With lanes and without, as `choices` sorts them; lanes count as a part.
 std::vector<LaneChoice> lane_choices(const RunShape& shape, const GridSetting& setting) {
   std::vector<LaneChoice> all;
   for (const int node : setting.node > 0 ? std::vector{0, setting.node} : std::vector{0})
     for (const Choice& c : choices(shape.mesh, shape.sizes, *setting.machine, node))
       all.push_back({c.candidate, node > 0, c.seconds});
   std::ranges::stable_sort(all, {}, &LaneChoice::seconds);
+  const auto first = all.begin() + static_cast<std::ptrdiff_t>(plainest(all, [](const LaneChoice& c) {
+                       return std::pair{c.seconds, c.candidate.parts() + (c.lanes ? 1 : 0)};
+                     }));
+  std::rotate(all.begin(), first, first + 1);
   return all;
 }
 

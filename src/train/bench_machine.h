@@ -15,6 +15,7 @@ struct MachineRequest {
 
 struct MachineBench {
   Measured measured;
+  Machine machine;               // that follows from it, with what layers told besides
   std::vector<CopyTurn> copies;  // none where nodes have one rank
 };
 

@@ -13,7 +13,7 @@
 namespace plait {
 namespace {
 
-constexpr int kMostCalls = 256;
+constexpr int kMostCalls = 1 << 14;
 
 }  // namespace
 

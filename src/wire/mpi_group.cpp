@@ -1,6 +1,7 @@
 #include "wire/mpi_group.h"
 
 #include <fmt/ranges.h>
+#include <sys/prctl.h>
 
 #include <cstring>
 #include <numeric>
@@ -15,13 +16,23 @@ namespace {
 
 constexpr int64_t kMostBytes = int64_t{1} << 30;  // of one message of MPI, whose counts are ints
 constexpr int64_t kSmall = 8192;                  // an all_reduce up to this size goes to all as it is
-constexpr int kYields = 200;
-constexpr std::chrono::microseconds kFirstNap{20}, kLongestNap{200};
+
+// A wait looks again after a nap of this part of the time it has taken so far: so it ends soon after its message came,
+// and leaves the core to those that compute.
+constexpr int kNaps = 16;
+constexpr std::chrono::microseconds kShortestNap{10}, kLongestNap{200};
 
 using Memory = std::unique_ptr<std::byte[]>;
 Memory scratch(int64_t bytes) { return std::make_unique_for_overwrite<std::byte[]>(bytes); }
 
 int64_t in_lines(int64_t bytes) { return (bytes + kCut - 1) / kCut * kCut; }
+
+// By default the kernel adds up to 50 us to a nap, so that several threads wake at once.
+void nap(std::chrono::nanoseconds time) {
+  static thread_local const int exact = prctl(PR_SET_TIMERSLACK, 1000);
+  if (exact != 0) std::this_thread::yield();
+  std::this_thread::sleep_for(time);
+}
 
 class MpiGroup final : public Group {
  public:
@@ -173,23 +184,24 @@ std::string MpiGroup::late() const {
 }
 
 void MpiGroup::finish() {
-  const auto deadline = std::chrono::steady_clock::now() + options_.timeout;
-  auto nap = kFirstNap;
+  using Clock = std::chrono::steady_clock;
+  auto start = Clock::now();
+  const auto deadline = start + options_.timeout;
   for (int look = 0; !requests_.empty();) {
     if (take()) {
       look = 0;
-      nap = kFirstNap;
+      start = Clock::now();
       continue;
     }
-    if (++look < kYields) {
+    if (++look < options_.patience.yields) {
       std::this_thread::yield();
       continue;
     }
     tell_arrived();
     if (options_.ended && options_.ended->load()) throw Abandoned("another lane of this rank has failed");
-    if (std::chrono::steady_clock::now() > deadline) throw CommError(late());
-    std::this_thread::sleep_for(nap);
-    nap = std::min(2 * nap, kLongestNap);
+    const auto now = Clock::now();
+    if (now > deadline) throw CommError(late());
+    nap(std::clamp<Clock::duration>((now - start) / kNaps, kShortestNap, kLongestNap));
   }
 }
 

@@ -32,6 +32,11 @@ std::shared_ptr<Group> MpiWorld::group(int rank, std::vector<int> members, int l
                         .lane = &board,
                         .ended = &ended_};
   if (!channel->memory) return mpi_group(std::move(options), std::move(channel));
+  if (here < size())
+    options.progress = [comm = channel->comm] {
+      int flag = 0;
+      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, MPI_STATUS_IGNORE);
+    };
   std::byte* memory = channel->memory;
   const std::shared_ptr<Group> group = node_group(std::move(options), memory);
   return {group.get(), [group, channel](Group*) {}};

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kSlot = 512 << 10;   // bytes of a block: two of each member stay in the cache
 constexpr int64_t kEagerBytes = 4096;  // a message up to this size comes with the post
-constexpr std::chrono::milliseconds kNap{20};
+constexpr std::chrono::microseconds kNap{20'000}, kShortNap{200};
 
 // One member's side of one collective; after it in memory: send_rows[n], receive_rows[n].
 struct NodePost {
@@ -162,6 +162,7 @@ void NodeGroup::await(std::atomic<uint32_t> NodeSeat::*counter, uint32_t wanted)
   }
   for (int look = 0; look < options_.patience.yields; ++look) {
     if (come()) return;
+    if (options_.progress) options_.progress();
     std::this_thread::yield();
   }
   NodeDoor& door = layout_.door();
@@ -170,9 +171,10 @@ void NodeGroup::await(std::atomic<uint32_t> NodeSeat::*counter, uint32_t wanted)
     const uint32_t seen = door.event.load();
     ++door.sleepers;
     const bool all = come();
-    if (!all) sleep_while(door.event, seen, kNap, Reach::node);
+    if (!all) sleep_while(door.event, seen, options_.progress ? kShortNap : kNap, Reach::node);
     --door.sleepers;
     if (all) return;
+    if (options_.progress) options_.progress();
     if (options_.ended && options_.ended->load()) throw Abandoned("another lane of this rank has failed");
     if (std::chrono::steady_clock::now() < deadline) continue;
     std::vector<std::string> absent;

@@ -27,6 +27,7 @@ struct MemberOptions {
   std::function<std::string(int)> name = {};  // a rank of the world in words
   LaneBoard* lane = nullptr;                  // where it tells what it does
   const std::atomic<bool>* ended = nullptr;   // set: every wait ends with Abandoned
+  std::function<void()> progress = {};        // between looks: what this rank has sent elsewhere goes on
 };
 
 // `memory` outlives the group; a group made later over the same memory goes on where the last one ended. Deadlines and
