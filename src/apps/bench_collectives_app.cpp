@@ -101,8 +101,9 @@ std::string rate_of(const ProductPoint& p) { return fmt::format("{:.1f}", p.flop
 std::string overheads_text(const Machine& machine) {
   std::string text;
   for (const Level& level : machine.levels)
-    text += fmt::format("among the steps of a list a message of a {} takes {} more, on a lane {} more\n", level.name,
-                        human_seconds(level.meet), human_seconds(level.hand_over));
+    text += fmt::format(
+        "ranks go on {} after a message of a {} among the steps of a list, {} later where it is on a lane\n",
+        human_seconds(level.meet), level.name, human_seconds(level.hand_over));
   return text + fmt::format("on a lane it takes {:.2f} s longer for each second that its rank computes meanwhile\n\n",
                             machine.crowding);
 }

@@ -121,8 +121,11 @@ std::string_view name(Family family) {
 
 std::string to_string(const Candidate& c) {
   std::string text = fmt::format("{}{}", name(c.family), c.fuse == Fuse::yes ? " fused" : "");
-  if (c.chunks == c.chunks_backward) return c.chunks == 1 ? text : fmt::format("{}, {} chunks", text, c.chunks);
-  return fmt::format("{}, {} chunk{} ({} backward)", text, c.chunks, c.chunks == 1 ? "" : "s", c.chunks_backward);
+  if (c.chunks != c.chunks_backward)
+    text += fmt::format(", {} chunk{} ({} backward)", c.chunks, c.chunks == 1 ? "" : "s", c.chunks_backward);
+  else if (c.chunks > 1)
+    text += fmt::format(", {} chunks", c.chunks);
+  return text + (c.lanes > 0 ? ", lanes" : "");
 }
 
 ModelSizes with(ModelSizes sizes, const Candidate& c) {
@@ -139,24 +142,32 @@ bool legal(const Mesh& mesh, const ModelSizes& sizes, const Candidate& c) {
 }
 
 std::vector<Candidate> candidates(const Mesh& mesh, const ModelSizes& sizes, int ranks_per_node) {
-  const int64_t most = ranks_per_node > 0 ? kMostChunks : 1;
   std::vector<Candidate> all;
+  const auto add = [&](const Candidate& c) {
+    if (legal(mesh, sizes, c)) all.push_back(c);
+  };
   for (Family family : kFamilies)
-    for (Fuse fuse : {Fuse::no, Fuse::yes})
-      for (int64_t forward = 1; forward <= most; ++forward)
-        for (int64_t backward = 1; backward <= most; ++backward)
-          if (const Candidate c{family, fuse, forward, backward}; legal(mesh, sizes, c)) all.push_back(c);
+    for (Fuse fuse : {Fuse::no, Fuse::yes}) {
+      add({family, fuse});
+      if (ranks_per_node == 0) continue;
+      for (int64_t forward = 1; forward <= kMostChunks; ++forward)
+        for (int64_t backward = 1; backward <= kMostChunks; ++backward)
+          add({family, fuse, forward, backward, ranks_per_node});
+    }
   return all;
 }
 
 double predicted_seconds(const Schedule& s, const Machine& machine, int ranks_per_node, const LoadProfile& load) {
   std::vector<StepCost> costs = step_costs(s, check(s), machine, load);
-  for (StepCost& cost : costs) {
-    if (ranks_per_node == 0 || cost.lane == kComputeLane) continue;
-    const Level& level = machine.levels[static_cast<size_t>(cost.lane - 1)];
-    cost.seconds += level.hand_over - level.meet;
+  std::vector<double> after(costs.size(), 0);
+  for (size_t i = 0; i < costs.size(); ++i) {
+    if (ranks_per_node == 0 || costs[i].lane == kComputeLane) continue;
+    const Level& level = machine.levels[static_cast<size_t>(costs[i].lane - 1)];
+    costs[i].seconds -= level.meet;  // others travel meanwhile
+    after[i] = level.meet + level.hand_over;
   }
   Timing timing = predicted(s, costs);
+  timing.after = std::move(after);
   std::ranges::fill(timing.lanes, kComputeLane);
   if (ranks_per_node > 0)
     std::ranges::transform(lanes(s, ranks_per_node), timing.lanes.begin(),
@@ -173,12 +184,13 @@ std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Mac
   layer.layers = layer.moe_every = 1;
   std::vector<Choice> all;
   for (const Candidate& c : candidates(mesh, layer, ranks_per_node))
-    all.push_back({c, seconds_of(mesh, with(layer, c), machine, ranks_per_node, load)});
+    all.push_back({c, seconds_of(mesh, with(layer, c), machine, c.lanes, load)});
   // Seconds that differ in their last bits, as sums in another order do, are equal.
   std::ranges::stable_sort(all, {}, [](const Choice& c) { return std::llround(c.seconds * 1e10); });
-  const auto first = all.begin() + static_cast<std::ptrdiff_t>(plainest(all, [](const Choice& c) {
-                       return std::pair{c.seconds, c.candidate.parts()};
-                     }));
+  const auto alike = std::ranges::partition_point(
+      all, [&](const Choice& c) { return c.seconds <= (1 + kAlike) * all.front().seconds; });
+  const auto first =
+      std::ranges::min_element(all.begin(), alike, {}, [](const Choice& c) { return c.candidate.parts(); });
   std::rotate(all.begin(), first, first + 1);
   return all;
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/errors.h"
@@ -75,7 +76,17 @@ TEST(Choices, use_chunks_only_where_messages_have_lanes) {
   large.expert_ffn = 256;
   const auto all = choices(kEight, large, m, 2);
   EXPECT_GT(all.front().candidate.chunks, 1);
+  EXPECT_EQ(all.front().candidate.lanes, 2);
   EXPECT_LT(all.front().seconds, .9 * seconds(all, {all.front().candidate.family, all.front().candidate.fuse}));
+}
+
+TEST(Choices, take_the_fewest_parts_where_more_bring_nothing) {
+  const auto all = choices(kEight, sizes(), machine({1e-9, 1e-15}, {1e-9, 1e-15}), 2);
+  EXPECT_EQ(all.front().candidate.parts(), 2) << to_string(all.front().candidate);
+  const double least = std::ranges::min(all, {}, &Choice::seconds).seconds;
+  EXPECT_LE(all.front().seconds, (1 + kAlike) * least);
+  const auto rounded = [](const Choice& c) { return std::llround(c.seconds * 1e9); };
+  EXPECT_TRUE(std::ranges::is_sorted(all.begin() + 1, all.end(), {}, rounded));
 }
 
 TEST(PredictedSeconds, of_lanes_count_handing_over_and_pairs) {

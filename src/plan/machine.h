@@ -35,9 +35,9 @@ struct Level {
   std::string name;
   int ranks = 1;  // of a block; the last level of a machine holds all ranks, whatever it says
   MessageCosts cost = {};
-  // s more for a message of this level among the steps of a list than in a row of its like: in a rank's own thread ..
-  double meet = 0;
-  double hand_over = 0;  // .. and on a lane, from its maker to its reader
+  // s from the end of a message among the steps of a list until its ranks go on; on a lane others travel meanwhile, and
+  // it takes hand_over more from thread to thread.
+  double meet = 0, hand_over = 0;
   const MessageCost& of(Collective collective) const { return cost[static_cast<size_t>(collective)]; }
   bool operator==(const Level&) const = default;
 };

@@ -25,9 +25,9 @@ constexpr std::string_view kHead = R"(# A machine as a plan sees it. Seconds, by
 #            start: seconds from one op to the next;
 #            crowding: seconds that a message on a lane takes longer for each second that its rank computes meanwhile;
 #            products: [rows, columns, inner, flops] of single ones.
-# [[level]]  from the inside out: blocks of so many consecutive ranks, and messages within a block; seconds more
-#            for a message among the steps of a list than in a row of its like: meet in a rank's own thread, hand_over
-#            on a lane.
+# [[level]]  from the inside out: blocks of so many consecutive ranks, and messages within a block; meet: seconds from
+#            the end of a message among the steps of a list until its ranks go on (on a lane others travel meanwhile);
+#            hand_over: seconds that this takes longer on a lane.
 # [[group]]  messages of groups of one shape, all at once: digits = [[size, stride], ..], fastest first.
 # [[pair]]   two messages at once: their time together / the sum of their times alone.
 )";

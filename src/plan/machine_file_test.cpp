@@ -115,6 +115,9 @@ TEST(MessageCost, lies_on_the_lines_between_points) {
 TEST(MachineFile, keeps_points) {
   Machine m = measured_machine();
   m.groups[0].cost[static_cast<size_t>(Collective::all_to_all)].points = {{256, 1.5e-5}, {65536, 2e-3}};
+  m.levels[0].meet = 3e-5;
+  m.levels[1].hand_over = 2e-4;
+  m.crowding = 0.5;
   EXPECT_EQ(parse_machine(to_toml(m), "a"), m);
 }
 

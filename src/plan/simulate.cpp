@@ -38,9 +38,9 @@ class Clock {
     return start;
   }
 
-  void finish(int step, double end) {
+  void finish(int step, double end, double after = 0) {
     free_[lanes_[step]] = end;
-    ended_[step] = end;
+    ended_[step] = end + after;
   }
 
  private:
@@ -85,10 +85,11 @@ Timeline simulate(const Schedule& schedule, const Timing& timing) {
       if (rows > 1)
         for (int q : company(schedule, step, r)) last = std::max(last, starts[q]);
       const double end = last + timing.seconds[r][place];
-      clocks[r].finish(order[place], end);
+      const double after = timing.after.empty() ? 0 : timing.after[order[place]];
+      clocks[r].finish(order[place], end, after);
       timeline.spans.push_back(
           {.rank = r, .lane = lane, .step = order[place], .place = place, .start = starts[r], .met = last, .end = end});
-      timeline.makespan = std::max(timeline.makespan, end);
+      timeline.makespan = std::max(timeline.makespan, end + after);
     }
   }
   return timeline;

@@ -26,6 +26,8 @@ struct Timing {
   std::vector<int> lanes;  // by step
   // seconds[rank][place]. One row alone: all ranks are alike, and the timeline is that of rank 0.
   std::vector<std::vector<double>> seconds;
+  // By step: s from its end until other lanes may use what it made; its own lane goes on at once. Empty: nothing.
+  std::vector<double> after = {};
 };
 
 // REQUIRES a lane for each step, and as many seconds in each row as the issue order is long.

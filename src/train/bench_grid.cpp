@@ -31,51 +31,31 @@ std::string described(const Config& c, const ModelSizes& s) {
   return text;
 }
 
-// A choice, and whether its messages have lanes of their own.
-struct LaneChoice {
-  Candidate candidate;
-  bool lanes = false;
-  double seconds = 0;
-};
 constexpr size_t kMostChoices = 12, kNamedChoices = 4, kChoiceNumbers = 6;
 
-// With lanes and without, as `choices` sorts them; lanes count as a part.
-std::vector<LaneChoice> lane_choices(const RunShape& shape, const GridSetting& setting) {
-  std::vector<LaneChoice> all;
-  for (const int node : setting.node > 0 ? std::vector{0, setting.node} : std::vector{0})
-    for (const Choice& c : choices(shape.mesh, shape.sizes, *setting.machine, node))
-      all.push_back({c.candidate, node > 0, c.seconds});
-  std::ranges::stable_sort(all, {}, &LaneChoice::seconds);
-  const auto first = all.begin() + static_cast<std::ptrdiff_t>(plainest(all, [](const LaneChoice& c) {
-                       return std::pair{c.seconds, c.candidate.parts() + (c.lanes ? 1 : 0)};
-                     }));
-  std::rotate(all.begin(), first, first + 1);
-  return all;
-}
-
-void write(const LaneChoice& c, int64_t* out) {
+void write(const Candidate& c, int64_t* out) {
   out[0] = 1;
-  out[1] = static_cast<int64_t>(c.candidate.family);
-  out[2] = c.candidate.fuse == Fuse::yes;
-  out[3] = c.candidate.chunks;
-  out[4] = c.candidate.chunks_backward;
+  out[1] = static_cast<int64_t>(c.family);
+  out[2] = c.fuse == Fuse::yes;
+  out[3] = c.chunks;
+  out[4] = c.chunks_backward;
   out[5] = c.lanes;
 }
 
-std::optional<LaneChoice> read(const int64_t* in) {
+std::optional<Candidate> read(const int64_t* in) {
   if (in[0] == 0) return std::nullopt;
-  return LaneChoice{{static_cast<Family>(in[1]), in[2] ? Fuse::yes : Fuse::no, in[3], in[4]}, in[5] != 0};
+  return Candidate{static_cast<Family>(in[1]), in[2] ? Fuse::yes : Fuse::no, in[3], in[4], static_cast<int>(in[5])};
 }
 
-LayerVariant variant_of(const LaneChoice& choice, const std::string& name, int node) {
-  const Candidate& c = choice.candidate;
+LayerVariant variant_of(const Candidate& c, const std::string& name) {
   LayerVariant v{name, {fmt::format("schedule.moe={}", plait::name(c.family))}};
   if (c.family == Family::s1 || c.family == Family::s2 || c.family == Family::sharded)
     v.keys.push_back(fmt::format("schedule.fuse={}", c.fuse == Fuse::yes ? "yes" : "no"));
   v.keys.push_back(fmt::format("schedule.chunks={}", c.chunks));
   v.keys.push_back(fmt::format("schedule.chunks_backward={}", c.chunks_backward));
-  if (choice.lanes)
-    v.keys.insert(v.keys.end(), {"schedule.lanes=true", "schedule.order=overlap", fmt::format("mesh.node={}", node)});
+  if (c.lanes > 0)
+    v.keys.insert(v.keys.end(),
+                  {"schedule.lanes=true", "schedule.order=overlap", fmt::format("mesh.node={}", c.lanes)});
   return v;
 }
 
@@ -172,15 +152,16 @@ class LayerGrid {
     std::vector<int64_t> chosen(kMostChoices * kChoiceNumbers, 0);
     if (context_.rank == 0) {
       const RunShape shape = run_shape(grid_config(layer_, setting_, {"", {"schedule.moe=sharded"}}));
-      const std::vector<LaneChoice> all = lane_choices(shape, setting_);
-      for (size_t i = 0; i < std::min(all.size(), kMostChoices); ++i) write(all[i], &chosen[i * kChoiceNumbers]);
+      const std::vector<Choice> all = choices(shape.mesh, shape.sizes, *setting_.machine, setting_.node);
+      for (size_t i = 0; i < std::min(all.size(), kMostChoices); ++i)
+        write(all[i].candidate, &chosen[i * kChoiceNumbers]);
     }
     world_->broadcast(at::from_blob(chosen.data(), {static_cast<int64_t>(chosen.size())}, at::kLong), 0);
     size_t named = 0;
     for (size_t i = 0; i < kMostChoices && named < kNamedChoices; ++i) {
-      const std::optional<LaneChoice> choice = read(&chosen[i * kChoiceNumbers]);
+      const std::optional<Candidate> choice = read(&chosen[i * kChoiceNumbers]);
       if (!choice) break;
-      add(variant_of(*choice, named == 0 ? "auto" : fmt::format("auto {}", named + 1), setting_.node));
+      add(variant_of(*choice, named == 0 ? "auto" : fmt::format("auto {}", named + 1)));
       const bool measured = ways_.back().same_as + 1 < ways_.size();
       if (measured && named > 0)
         ways_.pop_back();

@@ -33,6 +33,7 @@ Config asking_for(const Config& config, const Candidate& candidate) {
   if (could) c.schedule.fuse = candidate.fuse == Fuse::yes ? "yes" : "no";
   c.schedule.chunks = candidate.chunks;
   c.schedule.chunks_backward = candidate.chunks_backward;
+  c.schedule.lanes = candidate.lanes > 0;
   if (c.schedule.lanes) c.schedule.order = "overlap";
   if ((c.moe.capacity || c.moe.gate == "base") && gate_group(c) != group) c.moe.group = group;
   return c;

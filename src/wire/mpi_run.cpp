@@ -1,6 +1,7 @@
 // What a rank that is a process does around its body: begins MPI, watches, and turns any failure into one report a node
 // and the end of all ranks.
 #include <ATen/Parallel.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -80,6 +81,10 @@ void expect_world(const LocalOptions& options, const MpiRuntime& mpi) {
   if (mpi.size() != options.ranks)
     input_error("the launcher started {} ranks, the mesh has {}: start {} ranks, or change mesh.tp, mesh.ep or mesh.dp",
                 mpi.size(), options.ranks, options.ranks);
+  const std::vector<int>& here = mpi.neighbours();
+  if (here.back() - here.front() + 1 != static_cast<int>(here.size()))
+    input_error("node {} has ranks {}: place ranks node by node (mpirun --map-by slot), as meshes count them",
+                mpi.node_name(), fmt::join(here, ", "));
   if (options.lanes > 0 && !mpi.threads_may_call())
     input_error("schedule.lanes: this MPI lets only one thread of a rank send (no MPI_THREAD_MULTIPLE)");
 }
