@@ -8,8 +8,8 @@
 namespace plait {
 
 // Data leaves: x [T, D] as tokens are held between blocks, dy the cotangent of y, mask[T] and what else the gate reads
-// (see Model); with the hash gate ids[T]. The auxiliary loss, where there is one, starts from a seed. The way back starts
-// when the way there has ended, as in a model, where dy comes last: an empty section stands between them.
+// (see Model); with the hash gate ids[T]. The auxiliary loss, where there is one, starts from a seed. The way back
+// starts when the way there has ended, as in a model, where dy comes last: an empty section stands between them.
 struct MoeLayer {
   Schedule schedule;  // lowered: ready to run
   std::vector<Parameter> parameters;

@@ -14,8 +14,8 @@ class Recording {
   // A run of the list begins: forgets the rank's last one.
   void begin(int rank);
 
-  // Where ranks are processes: gives what this rank recorded to all, and takes theirs. Their clocks are set by a barrier
-  // of `everyone`. Every rank calls it, done with its run.
+  // Where ranks are processes: gives what this rank recorded to all, and takes theirs. Their clocks are set by a
+  // barrier of `everyone`. Every rank calls it, done with its run.
   void share(int rank, wire::Group& everyone);
 
   const Schedule& schedule() const { return schedule_; }
