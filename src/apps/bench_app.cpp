@@ -7,6 +7,7 @@
 #include "base/config.h"
 #include "base/errors.h"
 #include "base/json.h"
+#include "base/launch.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "train/bench_step.h"
@@ -137,10 +138,23 @@ Config bench_config(const std::string& path, const BenchSizes& sizes, const std:
   return agreed_schedule(config).config;
 }
 
+namespace {
+
+// The others add up what all ranks measured in the memory of one process.
+bool takes_a_launcher(std::string_view bench) { return bench == "grid" || bench == "collectives"; }
+
+int run(const Bench& bench, Arguments arguments) {
+  if (launched_size() > 1 && !takes_a_launcher(bench.name))
+    input_error("bench {} runs its ranks as threads of one process: start it without mpirun or srun", bench.name);
+  return bench.run(arguments);
+}
+
+}  // namespace
+
 int bench_app(Arguments arguments) {
   std::vector<std::string> names;
   for (const Bench& bench : kBenches) {
-    if (!arguments.empty() && arguments[0] == bench.name) return bench.run(arguments.subspan(1));
+    if (!arguments.empty() && arguments[0] == bench.name) return run(bench, arguments.subspan(1));
     names.emplace_back(bench.name);
   }
   const bool asked = !arguments.empty() && (arguments[0] == "--help" || arguments[0] == "-h");
