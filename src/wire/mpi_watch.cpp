@@ -10,6 +10,7 @@ namespace plait::wire {
 namespace {
 
 constexpr std::chrono::milliseconds kLook{40};
+constexpr double kSettle = 0.15;  // s after a death in which the others come to where they wait for it
 constexpr double kGrace =
     0.25;                    // s that a rank which was told to end may go on; the launcher kills it after one second
 constexpr double kLate = 5;  // s after the deadline at which a wait that has none is ended
@@ -53,7 +54,7 @@ MpiWatch::MpiWatch(MpiRuntime& mpi, const MpiWorld& world, Seconds timeout,
 MpiWatch::~MpiWatch() {
   ending_ = true;
   thread_.join();
-  if (sigaction(SIGTERM, &before, nullptr) != 0) return;
+  sigaction(SIGTERM, &before, nullptr);
 }
 
 void MpiWatch::serve() {
@@ -85,7 +86,10 @@ double MpiWatch::longest_wait() const {
 }
 
 std::string MpiWatch::fault() {
-  if (std::string dead = dead_neighbour(); !dead.empty()) return dead;
+  if (std::string dead = dead_neighbour(); !dead.empty()) {
+    if (saw_death_ == 0) saw_death_ = board_seconds();
+    return board_seconds() - saw_death_ > kSettle ? dead : "";
+  }
   if (const double wait = longest_wait(); wait > timeout_.count() + kLate)
     return fmt::format("{} waits for {:.0f} s in a call that has no deadline", world_.name(mpi_.rank()), wait);
   if (!terminated) return {};

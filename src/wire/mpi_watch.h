@@ -27,6 +27,7 @@ class MpiWatch {
   Seconds timeout_;
   std::function<void(const std::string&)> on_fault_;
   double told_to_end_ = 0;  // when; 0: not
+  double saw_death_ = 0;    // when; 0: not
   std::atomic<bool> ending_ = false;
   std::thread thread_;
 };
