@@ -97,15 +97,19 @@ def wire_fault(wire, case, program):
         expect("memory" in run.output or "alloc" in run.output, "what ran out", run)
 
 
+def training(program, folder, *keys):
+    """A run on four ranks, in a folder."""
+    text = os.path.join(folder, "text.txt")
+    with open(text, "w") as file:
+        file.write("the quick brown fox jumps over the lazy dog. " * 400)
+    return Run("mpi", [program, "train", "configs/tiny.toml", f"data.path={text}", f"log.dir={folder}/run",
+                       "mesh.tp=2", "mesh.ep=2", "train.eval_every=0", "log.timeout=10", *keys])
+
+
 def killed_in_training(program):
     """A rank of a training run is killed from outside; the others tell which, and where they were."""
     with tempfile.TemporaryDirectory() as folder:
-        text = os.path.join(folder, "text.txt")
-        with open(text, "w") as file:
-            file.write("the quick brown fox jumps over the lazy dog. " * 400)
-        run = Run("mpi", [program, "train", "configs/tiny.toml", f"data.path={text}", f"log.dir={folder}/run",
-                          "mesh.tp=2", "mesh.ep=2", "train.steps=100000", "train.save_every=0", "train.eval_every=0",
-                          "log.timeout=10"])
+        run = training(program, folder, "train.steps=100000", "train.save_every=0")
         deadline = time.monotonic() + 60
         while not os.path.exists(f"{folder}/run/metrics.jsonl") or os.path.getsize(f"{folder}/run/metrics.jsonl") < 2000:
             if time.monotonic() > deadline or run.process.poll() is not None:
@@ -122,12 +126,7 @@ def killed_in_training(program):
 def nan_in_training(program):
     """Weights without bounds: the gate of a layer sees a number that is none, and every rank ends by it."""
     with tempfile.TemporaryDirectory() as folder:
-        text = os.path.join(folder, "text.txt")
-        with open(text, "w") as file:
-            file.write("the quick brown fox jumps over the lazy dog. " * 400)
-        run = Run("mpi", [program, "train", "configs/tiny.toml", f"data.path={text}", f"log.dir={folder}/run",
-                          "mesh.tp=2", "mesh.ep=2", "optim.lr=3e38", "optim.clip=0", "train.eval_every=0",
-                          "log.timeout=10"])
+        run = training(program, folder, "optim.lr=3e38", "optim.clip=0")
         run.end()
         expect_report(run, ["training step 2: %l1.", "logit"])
 

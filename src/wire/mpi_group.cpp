@@ -4,7 +4,6 @@
 #include <sys/prctl.h>
 
 #include <cstring>
-#include <numeric>
 
 #include "base/errors.h"
 #include "wire/contracts.h"
@@ -83,6 +82,8 @@ class MpiGroup final : public Group {
   };
   void reduce_parts(const std::byte* memory, const Parts& parts, at::ScalarType type, std::byte* to);
   void gather_parts(std::byte* memory, const Parts& parts);
+  void gather(std::span<const int64_t> bytes, const at::Tensor& in, const at::Tensor& out);
+  void scatter(std::span<const int64_t> bytes, const at::Tensor& in, const at::Tensor& out);
   void reduce_small(const Stream& stream);
   void reduce_stream(const Stream& stream);
 
@@ -300,52 +301,43 @@ void MpiGroup::all_reduce(std::span<const at::Tensor> values) {
   end();
 }
 
-std::vector<int64_t> starts_of(std::span<const int64_t> bytes) {
-  std::vector<int64_t> starts(bytes.size());
-  std::exclusive_scan(bytes.begin(), bytes.end(), starts.begin(), int64_t{0});
-  return starts;
+// bytes[m] of member m, one after another in `out`.
+void MpiGroup::gather(std::span<const int64_t> bytes, const at::Tensor& in, const at::Tensor& out) {
+  begin(Collective::all_gather, in.nbytes());
+  const std::vector<int64_t> starts = starts_of(bytes);
+  copy_bytes(bytes_of(out) + starts[rank()], bytes_of(in), in.nbytes());
+  gather_parts(bytes_of(out), {starts, bytes});
+  end();
 }
 
-std::vector<int64_t> bytes_of_rows(std::span<const int64_t> rows, int64_t row) {
-  std::vector<int64_t> bytes;
-  for (int64_t r : rows) bytes.push_back(r * row);
-  return bytes;
+// bytes[m] of `in` belong to member m; each sums its own.
+void MpiGroup::scatter(std::span<const int64_t> bytes, const at::Tensor& in, const at::Tensor& out) {
+  begin(Collective::reduce_scatter, in.nbytes());
+  const std::vector<int64_t> starts = starts_of(bytes);
+  reduce_parts(bytes_of(in), {starts, bytes}, out.scalar_type(), bytes_of(out));
+  end();
 }
 
 void MpiGroup::all_gather(const at::Tensor& in, const at::Tensor& out) {
   check_all_gather(in, out, size());
-  begin(Collective::all_gather, in.nbytes());
-  const std::vector<int64_t> bytes(size(), in.nbytes()), starts = starts_of(bytes);
-  copy_bytes(bytes_of(out) + starts[rank()], bytes_of(in), in.nbytes());
-  gather_parts(bytes_of(out), {starts, bytes});
-  end();
+  gather(std::vector<int64_t>(size(), in.nbytes()), in, out);
 }
 
 void MpiGroup::all_gather_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) {
   expects(static_cast<int>(rows.size()) == size(), "all_gather_rows: one count per member");
   check_all_gather_rows(in, out, rows, rank());
-  begin(Collective::all_gather, in.nbytes());
-  const std::vector<int64_t> bytes = bytes_of_rows(rows, row_bytes(in)), starts = starts_of(bytes);
-  copy_bytes(bytes_of(out) + starts[rank()], bytes_of(in), in.nbytes());
-  gather_parts(bytes_of(out), {starts, bytes});
-  end();
+  gather(bytes_of_rows(rows, row_bytes(in)), in, out);
 }
 
 void MpiGroup::reduce_scatter(const at::Tensor& in, const at::Tensor& out) {
   check_reduce_scatter(in, out, size());
-  begin(Collective::reduce_scatter, in.nbytes());
-  const std::vector<int64_t> bytes(size(), out.nbytes()), starts = starts_of(bytes);
-  reduce_parts(bytes_of(in), {starts, bytes}, out.scalar_type(), bytes_of(out));
-  end();
+  scatter(std::vector<int64_t>(size(), out.nbytes()), in, out);
 }
 
 void MpiGroup::reduce_scatter_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) {
   expects(static_cast<int>(rows.size()) == size(), "reduce_scatter_rows: one count per member");
   check_reduce_scatter_rows(in, out, rows, rank());
-  begin(Collective::reduce_scatter, in.nbytes());
-  const std::vector<int64_t> bytes = bytes_of_rows(rows, row_bytes(in)), starts = starts_of(bytes);
-  reduce_parts(bytes_of(in), {starts, bytes}, out.scalar_type(), bytes_of(out));
-  end();
+  scatter(bytes_of_rows(rows, row_bytes(in)), in, out);
 }
 
 void MpiGroup::all_to_all(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> send_rows,

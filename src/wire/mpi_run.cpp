@@ -28,7 +28,7 @@ void write_all(const std::string& text) {
 // Ends all ranks, once.
 class End {
  public:
-  End(MpiRuntime& mpi, const MpiWorld& world) : mpi_(mpi), world_(world) {}
+  explicit End(MpiRuntime& mpi) : mpi_(mpi) {}
 
   // `report`: with what all ranks of this node were doing. The first rank of a node that fails tells it.
   enum class Tell { line, report };
@@ -56,7 +56,6 @@ class End {
   }
 
   MpiRuntime& mpi_;
-  const MpiWorld& world_;
 };
 
 // A launcher may bind a rank to fewer cores than it has threads. Then it gets its share of the node's.
@@ -94,7 +93,7 @@ void expect_world(const LocalOptions& options, const MpiRuntime& mpi) {
 void run_launched(const LocalOptions& options, std::function<void(int rank, World& world)> body) {
   MpiRuntime& mpi = MpiRuntime::get();
   MpiWorld world(options, mpi);
-  End end(mpi, world);
+  End end(mpi);
   RankBoard& board = mpi.board(mpi.rank());
   board.name.set(world.name(mpi.rank()));
   board.node.set(mpi.node_name());

@@ -4,7 +4,6 @@
 
 #include <cstring>
 #include <new>
-#include <numeric>
 
 #include "base/errors.h"
 #include "wire/contracts.h"
@@ -318,8 +317,7 @@ void NodeGroup::sum_slice(const Stream& stream, Slice part, int64_t round, int64
 // bytes[m] of member m, one after another in `out`.
 void NodeGroup::gather(std::span<const int64_t> bytes, const at::Tensor& in, const at::Tensor& out) {
   Call call{.kind = Collective::all_gather, .bytes = static_cast<int64_t>(in.nbytes()), .signature = type_key(in)};
-  std::vector<int64_t> starts(bytes.size());
-  std::exclusive_scan(bytes.begin(), bytes.end(), starts.begin(), int64_t{0});
+  const std::vector<int64_t> starts = starts_of(bytes);
   for (int64_t b : bytes) call.signature = mix(call.signature, b);
   copy_bytes(bytes_of(out) + starts[rank()], bytes_of(in), call.bytes);
   if (std::ranges::all_of(bytes, [](int64_t b) { return b <= kEagerBytes; })) {
@@ -345,8 +343,7 @@ void NodeGroup::gather(std::span<const int64_t> bytes, const at::Tensor& in, con
 // bytes[m] of `in` belong to member m; each sums its own.
 void NodeGroup::scatter(std::span<const int64_t> bytes, const at::Tensor& in, const at::Tensor& out) {
   Call call{.kind = Collective::reduce_scatter, .bytes = static_cast<int64_t>(in.nbytes()), .signature = type_key(in)};
-  std::vector<int64_t> starts(bytes.size());
-  std::exclusive_scan(bytes.begin(), bytes.end(), starts.begin(), int64_t{0});
+  const std::vector<int64_t> starts = starts_of(bytes);
   for (int64_t b : bytes) call.signature = mix(call.signature, b);
   std::byte* target = bytes_of(out);
   if (call.bytes <= kEagerBytes) {
@@ -385,22 +382,16 @@ void NodeGroup::reduce_scatter(const at::Tensor& in, const at::Tensor& out) {
   scatter(std::vector<int64_t>(size(), out.nbytes()), in, out);
 }
 
-std::vector<int64_t> in_bytes(std::span<const int64_t> rows, int64_t row) {
-  std::vector<int64_t> bytes;
-  for (int64_t r : rows) bytes.push_back(r * row);
-  return bytes;
-}
-
 void NodeGroup::all_gather_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) {
   expects(static_cast<int>(rows.size()) == size(), "all_gather_rows: one count per member");
   check_all_gather_rows(in, out, rows, rank());
-  gather(in_bytes(rows, row_bytes(in)), in, out);
+  gather(bytes_of_rows(rows, row_bytes(in)), in, out);
 }
 
 void NodeGroup::reduce_scatter_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) {
   expects(static_cast<int>(rows.size()) == size(), "reduce_scatter_rows: one count per member");
   check_reduce_scatter_rows(in, out, rows, rank());
-  scatter(in_bytes(rows, row_bytes(in)), in, out);
+  scatter(bytes_of_rows(rows, row_bytes(in)), in, out);
 }
 
 void NodeGroup::all_to_all(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> send_rows,
@@ -414,10 +405,8 @@ void NodeGroup::all_to_all(const at::Tensor& in, const at::Tensor& out, std::spa
             .signature = mix(type_key(in), row),
             .send_rows = send_rows,
             .receive_rows = receive_rows};
-  const std::vector<int64_t> sent = in_bytes(send_rows, row), received = in_bytes(receive_rows, row);
-  std::vector<int64_t> from(size()), to(size());
-  std::exclusive_scan(sent.begin(), sent.end(), from.begin(), int64_t{0});
-  std::exclusive_scan(received.begin(), received.end(), to.begin(), int64_t{0});
+  const std::vector<int64_t> sent = bytes_of_rows(send_rows, row), received = bytes_of_rows(receive_rows, row);
+  const std::vector<int64_t> from = starts_of(sent), to = starts_of(received);
   const auto part = [&](int64_t bytes, int64_t r) { return std::clamp<int64_t>(bytes - r * share(), 0, share()); };
   for (int m = 0; m < size(); ++m)
     if (m != rank()) call.rounds = std::max(call.rounds, (sent[m] + share() - 1) / share());

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -32,6 +33,19 @@ inline Slice slice(int64_t bytes, int member, int num_members) {
   const int64_t lines = (bytes + kCut - 1) / kCut;
   const auto cut = [&](int64_t m) { return std::min(bytes, lines * m / num_members * kCut); };
   return {cut(member), cut(member + 1)};
+}
+
+// Where parts of these sizes begin, one after another.
+inline std::vector<int64_t> starts_of(std::span<const int64_t> bytes) {
+  std::vector<int64_t> starts(bytes.size());
+  std::exclusive_scan(bytes.begin(), bytes.end(), starts.begin(), int64_t{0});
+  return starts;
+}
+
+inline std::vector<int64_t> bytes_of_rows(std::span<const int64_t> rows, int64_t row_bytes) {
+  std::vector<int64_t> bytes;
+  for (int64_t r : rows) bytes.push_back(r * row_bytes);
+  return bytes;
 }
 
 class Stream {
