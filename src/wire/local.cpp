@@ -1,13 +1,10 @@
 #include "wire/local.h"
 
 #include <algorithm>
-#include <cstring>
-#include <numeric>
 #include <thread>
 
 #include "wire/contracts.h"
-#include "wire/stream.h"
-#include "wire/sum.h"
+#include "wire/direct.h"
 
 namespace plait::wire {
 namespace {
@@ -48,7 +45,7 @@ class LocalGroup final : public Group {
 
   // Adds a value to the post: where it lies, or a copy of it when the whole post is eager.
   void bring(Post& post, const at::Tensor& value) const {
-    const int64_t bytes = value.nbytes();
+    const auto bytes = static_cast<int64_t>(value.nbytes());
     std::byte* memory = bytes_of(value);
     if (post.eager) {
       copy_bytes(post.copy.get() + post.extent, memory, bytes);
@@ -61,121 +58,92 @@ class LocalGroup final : public Group {
     post.extent += padded(bytes);
   }
 
-  // The same place in all members' memory, in the order of the members.
-  void gather_sources(size_t value, int64_t offset) {
-    sources_.clear();
-    for (int m = 0; m < size(); ++m) sources_.push_back(post(m).values[value] + offset);
+  // What all have brought, once all have come.
+  const Members& members() {
+    members_.me = member_;
+    members_.values.clear();
+    for (int m = 0; m < size(); ++m) members_.values.emplace_back(post(m).values);
+    return members_;
   }
 
-  void sum_copies(std::span<const at::Tensor> values);
-  void sum_my_slice(std::span<const at::Tensor> values);
+  // Stays until nobody reads or writes another's memory any more.
+  void end() {
+    for (int m = 0; m < size(); ++m)
+      if (!post(m).eager) return meeting_->end(member_);
+  }
+
+  // bytes[m] of member m, one after another in `out`. `shape`: what must be equal at all members.
+  void gather(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> bytes, std::vector<int64_t> shape);
+  // bytes[m] of `in` belong to member m.
+  void scatter(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> bytes);
 
   std::shared_ptr<Meeting> meeting_;
   int member_;
   LaneBoard& lane_;
   std::string text_;
-  std::vector<const std::byte*> sources_;
-  std::vector<std::byte*> targets_;
+  Members members_;
 };
 
 void LocalGroup::all_reduce(std::span<const at::Tensor> values) {
   check_all_reduce(values);
-  int64_t extent = 0;
-  for (const auto& value : values) extent += padded(value.nbytes());
+  const Stream stream(values);
   Post& mine = meeting_->open(member_, Collective::all_reduce);
-  mine.eager = extent <= kEagerBytes;
+  mine.eager = stream.extent() <= kEagerBytes;
   for (const auto& value : values) bring(mine, value);
   begin();
-  if (mine.eager) return sum_copies(values);
-  sum_my_slice(values);
-  meeting_->end(member_);
+  if (mine.eager) return sum_all(members(), stream);
+  sum_own_slice(members(), stream);
+  end();
 }
 
-// Every member sums everything, in the same order.
-void LocalGroup::sum_copies(std::span<const at::Tensor> values) {
-  for (size_t v = 0; v < values.size(); ++v) {
-    gather_sources(v, 0);
-    std::byte* target = bytes_of(values[v]);
-    sum_into(values[v].scalar_type(), sources_, {&target, 1}, values[v].nbytes());
-  }
+void LocalGroup::gather(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> bytes,
+                        std::vector<int64_t> shape) {
+  const auto own = static_cast<int64_t>(in.nbytes());
+  Post& mine = meeting_->open(member_, Collective::all_gather);
+  mine.eager = own <= kEagerBytes;
+  bring(mine, in);
+  mine.shape = std::move(shape);
+  copy_bytes(bytes_of(out) + part_of(member_, bytes).begin, bytes_of(in), own);
+  std::vector<Slice> parts;
+  for (const int64_t b : bytes) parts.push_back({0, b});
+  begin();
+  fetch(members(), parts, out);
+  end();
 }
 
-// Reduce-scatter and all-gather in one pass: the owner of a slice sums it and writes it into every member's memory.
-void LocalGroup::sum_my_slice(std::span<const at::Tensor> values) {
-  const Slice mine = slice(post(member_).extent, member_, size());
-  int64_t start = 0;
-  for (size_t v = 0; v < values.size(); ++v) {
-    const int64_t bytes = values[v].nbytes();
-    const int64_t begin = std::clamp<int64_t>(mine.begin - start, 0, bytes);
-    const int64_t end = std::clamp<int64_t>(mine.end - start, 0, bytes);
-    start += padded(bytes);
-    if (begin == end) continue;
-    gather_sources(v, begin);
-    targets_.clear();
-    for (const auto* source : sources_) targets_.push_back(const_cast<std::byte*>(source));
-    sum_into(values[v].scalar_type(), sources_, targets_, end - begin);
-  }
+void LocalGroup::scatter(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> bytes) {
+  Post& mine = meeting_->open(member_, Collective::reduce_scatter);
+  mine.eager = static_cast<int64_t>(in.nbytes()) <= kEagerBytes;
+  bring(mine, in);
+  mine.shape.insert(mine.shape.end(), bytes.begin(), bytes.end());
+  begin();
+  sum_part(members(), part_of(member_, bytes).begin, out);
+  end();
 }
 
 void LocalGroup::all_gather(const at::Tensor& in, const at::Tensor& out) {
   check_all_gather(in, out, size());
-  const int64_t bytes = in.nbytes();
-  Post& mine = meeting_->open(member_, Collective::all_gather);
-  mine.eager = bytes <= kEagerBytes;
-  bring(mine, in);
-  begin();
-  for (int i = 0; i < size(); ++i) {
-    const int m = (member_ + i) % size();  // own part first, while it is warm; then no two read the same memory
-    copy_bytes(bytes_of(out) + m * bytes, m == member_ ? bytes_of(in) : post(m).values[0], bytes);
-  }
-  if (!mine.eager) meeting_->end(member_);
+  const auto bytes = static_cast<int64_t>(in.nbytes());
+  gather(in, out, std::vector<int64_t>(size(), bytes), {bytes, type_of(in)});
 }
 
 void LocalGroup::reduce_scatter(const at::Tensor& in, const at::Tensor& out) {
   check_reduce_scatter(in, out, size());
-  Post& mine = meeting_->open(member_, Collective::reduce_scatter);
-  mine.eager = static_cast<int64_t>(in.nbytes()) <= kEagerBytes;
-  bring(mine, in);
-  begin();
-  const int64_t bytes = out.nbytes();
-  gather_sources(0, member_ * bytes);
-  std::byte* target = bytes_of(out);
-  sum_into(out.scalar_type(), sources_, {&target, 1}, bytes);
-  if (!mine.eager) meeting_->end(member_);
+  scatter(in, out, std::vector<int64_t>(size(), out.nbytes()));
 }
 
 void LocalGroup::all_gather_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) {
   expects(static_cast<int>(rows.size()) == size(), "all_gather_rows: one count per member");
   check_all_gather_rows(in, out, rows, member_);
-  Post& mine = meeting_->open(member_, Collective::all_gather);
-  mine.eager = static_cast<int64_t>(in.nbytes()) <= kEagerBytes;
-  bring(mine, in);
-  const int64_t row = row_bytes(in);
-  mine.shape = {row, type_of(in)};
-  mine.shape.insert(mine.shape.end(), rows.begin(), rows.end());
-  begin();
-  bool all_eager = true;
-  std::byte* to = bytes_of(out);
-  for (int m = 0; m < size(); ++m) {
-    copy_bytes(to, m == member_ ? bytes_of(in) : post(m).values[0], rows[m] * row);
-    to += rows[m] * row;
-    all_eager = all_eager && post(m).eager;
-  }
-  if (!all_eager) meeting_->end(member_);
+  std::vector<int64_t> shape = {row_bytes(in), type_of(in)};
+  shape.insert(shape.end(), rows.begin(), rows.end());
+  gather(in, out, bytes_of_rows(rows, row_bytes(in)), std::move(shape));
 }
 
 void LocalGroup::reduce_scatter_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) {
   expects(static_cast<int>(rows.size()) == size(), "reduce_scatter_rows: one count per member");
   check_reduce_scatter_rows(in, out, rows, member_);
-  Post& mine = meeting_->open(member_, Collective::reduce_scatter);
-  mine.eager = static_cast<int64_t>(in.nbytes()) <= kEagerBytes;
-  bring(mine, in);
-  mine.shape.insert(mine.shape.end(), rows.begin(), rows.end());
-  begin();
-  gather_sources(0, std::accumulate(rows.begin(), rows.begin() + member_, int64_t{0}) * row_bytes(in));
-  std::byte* target = bytes_of(out);
-  sum_into(out.scalar_type(), sources_, {&target, 1}, out.nbytes());
-  if (!mine.eager) meeting_->end(member_);
+  scatter(in, out, bytes_of_rows(rows, row_bytes(in)));
 }
 
 void LocalGroup::all_to_all(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> send_rows,
@@ -191,17 +159,15 @@ void LocalGroup::all_to_all(const at::Tensor& in, const at::Tensor& out, std::sp
   mine.send_rows.assign(send_rows.begin(), send_rows.end());
   mine.receive_rows.assign(receive_rows.begin(), receive_rows.end());
   begin();
-  bool all_eager = true;
-  std::byte* to = bytes_of(out);
+  std::vector<Slice> parts;
   for (int m = 0; m < size(); ++m) {
-    const Post& theirs = post(m);
-    const auto before = theirs.send_rows.begin();
-    const int64_t skipped = std::accumulate(before, before + member_, int64_t{0});
-    copy_bytes(to, theirs.values[0] + skipped * row, receive_rows[m] * row);
-    to += receive_rows[m] * row;
-    all_eager = all_eager && theirs.eager;
+    const Slice rows = part_of(member_, post(m).send_rows);
+    parts.push_back({rows.begin * row, rows.end * row});
   }
-  if (!all_eager) meeting_->end(member_);
+  const int64_t to = part_of(member_, receive_rows).begin * row;
+  copy_bytes(bytes_of(out) + to, bytes_of(in) + parts[member_].begin, parts[member_].size());
+  fetch(members(), parts, out);
+  end();
 }
 
 void LocalGroup::broadcast(const at::Tensor& value, int root) {
@@ -212,7 +178,7 @@ void LocalGroup::broadcast(const at::Tensor& value, int root) {
   mine.shape.push_back(root);
   begin();
   if (member_ != root) copy_bytes(bytes_of(value), post(root).values[0], value.nbytes());
-  if (!mine.eager) meeting_->end(member_);
+  end();
 }
 
 }  // namespace

@@ -26,12 +26,12 @@ inline constexpr int64_t kEagerBytes = 4096;
 struct Post {
   Collective kind = Collective::barrier;
   bool eager = false;
-  int64_t bytes = 0;                     // of all values
-  int64_t extent = 0;                    // the same with every value padded to 8 bytes
-  std::vector<int64_t> shape;            // what must be equal at all members: bytes and type of every value, root
-  std::vector<int64_t> send_rows;        // all_to_all only
-  std::vector<int64_t> receive_rows;     // all_to_all only
-  std::vector<const std::byte*> values;  // where others read: the member's memory, or `copy` when eager
+  int64_t bytes = 0;                  // of all values
+  int64_t extent = 0;                 // the same with every value padded to 8 bytes
+  std::vector<int64_t> shape;         // what must be equal at all members: bytes and type of every value, root
+  std::vector<int64_t> send_rows;     // all_to_all only
+  std::vector<int64_t> receive_rows;  // all_to_all only
+  std::vector<std::byte*> values;     // where others read and write: the member's memory, or `copy` when eager
   std::unique_ptr<std::byte[]> copy;
 };
 

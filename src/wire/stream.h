@@ -54,12 +54,15 @@ class Stream {
     std::byte* memory;
     int64_t bytes;
     at::ScalarType type;
-    int64_t start;  // in the stream
+    int64_t start;        // in the stream
+    size_t value = 0;     // which of the values
+    int64_t skipped = 0;  // bytes of that value before the piece
   };
 
   explicit Stream(std::span<const at::Tensor> values) {
     for (const at::Tensor& value : values) {
-      pieces_.push_back({bytes_of(value), static_cast<int64_t>(value.nbytes()), value.scalar_type(), extent_});
+      const auto bytes = static_cast<int64_t>(value.nbytes());
+      pieces_.push_back({bytes_of(value), bytes, value.scalar_type(), extent_, pieces_.size()});
       extent_ += padded(value.nbytes());
     }
   }
@@ -73,7 +76,8 @@ class Stream {
   void parts(Slice part, Each each) const {
     for (const Piece& piece : pieces_) {
       const int64_t begin = std::max(part.begin, piece.start), end = std::min(part.end, piece.start + piece.bytes);
-      if (begin < end) each(Piece{piece.memory + (begin - piece.start), end - begin, piece.type, begin}, begin);
+      const int64_t skipped = begin - piece.start;
+      if (begin < end) each(Piece{piece.memory + skipped, end - begin, piece.type, begin, piece.value, skipped}, begin);
     }
   }
 
