@@ -1,6 +1,5 @@
 #include "run/buffers.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
@@ -33,7 +32,7 @@ BlockPtr Buffers::take(int64_t bytes, MemoryTag tag) {
     memory = std::move(it->second);
     free_.erase(it);
   } else {
-    memory = at::empty({size}, at::kByte);
+    memory = fresh_(size);
     reserved_ += size;
   }
   in_use_ += memory.numel();

@@ -3,6 +3,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -38,6 +39,10 @@ using BlockPtr = std::shared_ptr<Block>;
 
 class Buffers : public std::enable_shared_from_this<Buffers> {
  public:
+  // fresh(bytes): memory that no buffer has used yet, aligned to 64.
+  using Source = std::function<at::Tensor(int64_t bytes)>;
+  explicit Buffers(Source fresh) : fresh_(std::move(fresh)) {}
+
   // At least `bytes`, aligned to 64; contents are whatever was there.
   BlockPtr take(int64_t bytes, MemoryTag tag);
 
@@ -58,6 +63,7 @@ class Buffers : public std::enable_shared_from_this<Buffers> {
     return what;
   }
 
+  Source fresh_;
   mutable std::mutex mutex_;
   std::multimap<int64_t, at::Tensor> free_;
   int64_t reserved_ = 0, in_use_ = 0, peak_ = 0;

@@ -1,7 +1,6 @@
 #include "run/executor.h"
 
 #include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
@@ -17,7 +16,7 @@ Executor::Executor(Schedule schedule, RankContext context, Keep keep)
       types_(check(schedule_)),
       tags_(memory_tags(schedule_, types_)),
       groups_(schedule_.mesh, context),
-      buffers_(std::make_shared<Buffers>()),
+      buffers_(std::make_shared<Buffers>([context](int64_t bytes) { return context.memory(bytes); })),
       values_(schedule_.names.size()) {
   const bool on_lanes = context_.ranks_per_node > 0 && context_.world;
   lane_ = on_lanes ? lanes(schedule_, context_.ranks_per_node) : without_lanes(schedule_);
@@ -30,7 +29,7 @@ Executor::Executor(Schedule schedule, RankContext context, Keep keep)
   for (const Leaf& leaf : schedule_.leaves) {
     const auto shape = local_shape(schedule_.mesh, leaf.type);
     if (leaf.kind == LeafKind::seed) values_[leaf.value].tensor = at::ones(shape, all.scalar(leaf.type));
-    if (leaf.kind == LeafKind::sum) values_[leaf.value].tensor = at::zeros(shape, all.scalar(leaf.type));
+    if (leaf.kind == LeafKind::sum) values_[leaf.value].tensor = context_.zeros(shape, all.scalar(leaf.type));
   }
 }
 

@@ -1,5 +1,8 @@
 #include "run/moves.h"
 
+#include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 
 #include "base/errors.h"
@@ -9,6 +12,15 @@
 #include "schedule/wire_bytes.h"
 
 namespace plait {
+
+at::Tensor RankContext::memory(int64_t bytes) const {
+  return world ? world->memory(bytes) : at::empty({bytes}, at::kByte);
+}
+
+at::Tensor RankContext::zeros(at::IntArrayRef shape, at::ScalarType type) const {
+  const int64_t bytes = c10::multiply_integers(shape) * static_cast<int64_t>(c10::elementSize(type));
+  return memory(bytes).view(type).view(shape).zero_();
+}
 
 std::shared_ptr<wire::Group> Groups::over(const std::vector<Atom>& atoms) {
   std::shared_ptr<wire::Group>& group = groups_[atoms];

@@ -17,6 +17,10 @@ struct RankContext {
   at::ScalarType dtype = at::kFloat;
   int64_t tile = ops::kTile;  // parameters that an update works on at once
   int ranks_per_node = 0;     // 0: messages in the compute thread; else on a lane for each level of the network
+
+  // Fresh bytes from where messages are fast.
+  at::Tensor memory(int64_t bytes) const;
+  at::Tensor zeros(at::IntArrayRef shape, at::ScalarType type) const;
 };
 
 // The groups of a rank by their atoms, made at first use; every rank of a schedule makes them in the same order.

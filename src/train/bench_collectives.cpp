@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/errors.h"
+#include "run/moves.h"
 
 namespace plait {
 namespace {
@@ -19,14 +20,22 @@ constexpr int kMostInRow = 100;
 
 using GroupPtr = std::shared_ptr<wire::Group>;
 
+// Where a message goes, and from where the world takes its tensors.
+struct Way {
+  wire::World* world;
+  GroupPtr group;
+};
+
 // A message whose larger side has about `bytes` on each rank, the same at all.
 class Message {
  public:
-  Message(Collective kind, GroupPtr group, int64_t bytes) : kind_(kind), group_(std::move(group)) {
+  Message(Collective kind, const Way& way, int64_t bytes) : kind_(kind), group_(way.group) {
+    const RankContext context{.world = way.world};
     const int64_t n = group_->size(), part = std::max<int64_t>(1, (bytes / 4 + n - 1) / n);
-    larger_ = at::zeros({n, part});
-    if (kind == Collective::all_to_all) other_ = at::zeros({n, part});
-    if (kind == Collective::all_gather || kind == Collective::reduce_scatter) other_ = at::zeros({part});
+    larger_ = context.zeros({n, part}, at::kFloat);
+    if (kind == Collective::all_to_all) other_ = context.zeros({n, part}, at::kFloat);
+    if (kind == Collective::all_gather || kind == Collective::reduce_scatter)
+      other_ = context.zeros({part}, at::kFloat);
     rows_.assign(static_cast<size_t>(n), 1);
   }
 
@@ -67,7 +76,7 @@ class MessageBench {
       begin(fmt::format("{}, groups of {}", name(kind), text(digits)));
       auto& samples = measured.samples[static_cast<size_t>(kind)];
       for (int64_t bytes = request_.least; bytes <= request_.most; bytes *= kGrowth) {
-        const Message message(kind, group, bytes);
+        const Message message(kind, {&world_, group}, bytes);
         samples.push_back({message.wire_bytes(), clock_.median([&] { message.send(); }, request_.repeats)});
         if (samples.back().seconds * kGrowth > request_.slowest) break;
       }
@@ -125,7 +134,7 @@ class MessageBench {
     const double sent = cost.beta > 0 ? std::max(0.0, kPairSeconds - cost.alpha) / cost.beta : INFINITY;
     const auto most = static_cast<double>(request_.most);
     const auto bytes = static_cast<int64_t>(std::clamp(sent * larger, static_cast<double>(request_.least), most));
-    Message message(kind, group, bytes);
+    Message message(kind, {&world_, group}, bytes);
     const double seconds = cost.seconds(message.wire_bytes());
     return {std::move(message), std::clamp(static_cast<int>(std::round(kPairSeconds / seconds)), 1, kMostInRow)};
   }
@@ -181,7 +190,7 @@ std::vector<CopyTurn> compare_with_copies(wire::World& world, GroupClock& clock,
     for (int64_t bytes : sizes) {
       // Gathered and exchanged parts are written once; of a sum each rank writes its half to both.
       std::unique_ptr<Message> message;
-      if (one_of_two) message = std::make_unique<Message>(kind, pair, bytes);
+      if (one_of_two) message = std::make_unique<Message>(kind, Way{&world, pair}, bytes);
       const Copy copy(one_of_two ? bytes : 4);
       const std::vector<std::vector<double>> times = clock.in_turns({[&] {
                                                                        if (message) message->send();

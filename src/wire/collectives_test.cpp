@@ -13,6 +13,7 @@
 
 #include "base/random.h"
 #include "wire/ranks.h"
+#include "wire/testing/placed.h"
 
 namespace plait::wire {
 namespace {
@@ -33,8 +34,14 @@ void on_world(int ranks, const std::function<void(int, World&)>& body) {
   for (const int node : {0, 1, 2}) run_ranks({.ranks = ranks, .timeout = Seconds(60), .node = node}, body);
 }
 
+// Between processes of one node also with operands that lie in the world's memory, at all members or at some.
 void on_ranks(int ranks, const std::function<void(Group&)>& body) {
   on_world(ranks, [&](int rank, World& world) { body(*world.group(rank, everyone(ranks))); });
+  if (!launched() || launched_size() != ranks) return;
+  run_ranks({.ranks = ranks, .timeout = Seconds(60)}, [&](int rank, World& world) {
+    for (const Placing placing : {Placing::all, Placing::some})
+      body(*placed(world.group(rank, everyone(ranks)), world, placing));
+  });
 }
 
 // Values that do not add up exactly, so that the order of a sum shows in its bits.
@@ -128,6 +135,18 @@ TEST(AllReduce, carries_values_of_several_types_and_sizes_in_one_message) {
       }
       group.all_reduce(values);
       for (int v = 0; v < 9; ++v) EXPECT_TRUE(same_bits(values[v], expected[v])) << "value " << v;
+    });
+  }
+}
+
+TEST(AllReduce, carries_more_values_than_a_post_has_room_for) {
+  for (const int number : {512, 513, 700}) {
+    on_ranks(4, [&](Group& group) {
+      std::vector<at::Tensor> values;
+      for (int v = 0; v < number; ++v) values.push_back(filled(9, kTypes[v % 3], group.rank() + v));
+      group.all_reduce(values);
+      for (uint64_t v = 0; v < values.size(); ++v)
+        EXPECT_TRUE(same_bits(values[v], sum_of(9, kTypes[v % 3], {v, v + 1, v + 2, v + 3})));
     });
   }
 }
@@ -241,15 +260,16 @@ TEST(AllToAll, ends_when_one_member_has_a_large_part_and_the_others_none) {
 }
 
 TEST(AllToAll, carries_more_than_two_to_the_31_bytes) {
-  on_ranks(2, [](Group& group) {
+  on_world(2, [](int me, World& world) {
+    const auto group = world.group(me, {0, 1});
     const int64_t rows = (int64_t{1} << 31) + 77;
-    const bool sends = group.rank() == 1;
+    const bool sends = me == 1;
     const int64_t marked[] = {
         0, (int64_t{1} << 30) - 1, int64_t{1} << 30, (int64_t{1} << 31) - 1, int64_t{1} << 31, rows - 1};
     const auto in = at::empty({sends ? rows : 0}, at::kByte), out = at::empty({sends ? 0 : rows}, at::kByte);
     for (size_t i = 0; sends && i < std::size(marked); ++i)
       in.data_ptr<uint8_t>()[marked[i]] = static_cast<uint8_t>(40 + i);
-    group.all_to_all(in, out, std::vector<int64_t>{sends ? rows : 0, 0}, std::vector<int64_t>{0, sends ? 0 : rows});
+    group->all_to_all(in, out, std::vector<int64_t>{sends ? rows : 0, 0}, std::vector<int64_t>{0, sends ? 0 : rows});
     for (size_t i = 0; !sends && i < std::size(marked); ++i)
       EXPECT_EQ(out.data_ptr<uint8_t>()[marked[i]], 40 + i) << marked[i];
   });
@@ -365,8 +385,9 @@ TEST(Collectives, stay_right_in_random_order_with_random_delays) {
 
 TEST(Collectives, of_overlapping_groups_do_not_mix) {
   on_world(4, [](int rank, World& world) {
-    const auto row = world.group(rank, rank < 2 ? std::vector{0, 1} : std::vector{2, 3});
-    const auto column = world.group(rank, rank % 2 ? std::vector{1, 3} : std::vector{0, 2});
+    const auto row = placed(world.group(rank, rank < 2 ? std::vector{0, 1} : std::vector{2, 3}), world, Placing::some);
+    const auto column =
+        placed(world.group(rank, rank % 2 ? std::vector{1, 3} : std::vector{0, 2}), world, Placing::all);
     for (uint64_t i = 0; i < 100; ++i) {
       random_collective(*row, hash64(7, i));
       random_collective(*column, hash64(8, i));

@@ -1,5 +1,7 @@
 #include "wire/group.h"
 
+#include <ATen/ops/empty.h>
+
 #include <cstring>
 
 #include "base/errors.h"
@@ -69,6 +71,8 @@ std::string_view name_of(Collective kind) {
   }
   return "?";
 }
+
+at::Tensor World::memory(int64_t bytes) { return at::empty({bytes}, at::kByte); }
 
 std::shared_ptr<Group> alone(int world_rank) { return std::make_shared<Alone>(world_rank); }
 

@@ -71,6 +71,9 @@ class World {
   virtual int size() const = 0;
   // `lane`: of the thread that will call the group, for reports.
   virtual std::shared_ptr<Group> group(int rank, std::vector<int> members, int lane = 0) = 0;
+  // Fresh bytes of this process, aligned to 64. Between processes of a node large messages are fastest whose tensors
+  // lie in such memory at all members.
+  virtual at::Tensor memory(int64_t bytes);
   // Where a rank of this process tells what it does.
   virtual RankBoard& board(int rank) = 0;
   // Ends all waits of all groups: a rank has failed. Any thread.

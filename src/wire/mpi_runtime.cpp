@@ -63,6 +63,7 @@ MpiRuntime::MpiRuntime() {
   for (int r = 0; r < size; ++r)
     if (node_of_[r] == least) neighbours_.push_back(r);
   share_boards(node);
+  if (neighbours_.size() > 1) share_memory(node);
 }
 
 void MpiRuntime::share_boards(MPI_Comm node) {
@@ -75,11 +76,38 @@ void MpiRuntime::share_boards(MPI_Comm node) {
   mpi_check(MPI_Barrier(node), "MPI_Barrier");
 }
 
-RankBoard& MpiRuntime::board(int rank) const {
-  const auto at = std::ranges::find(neighbours_, rank);
-  expects(at != neighbours_.end(), "the board of a rank of another node");
-  return *(reinterpret_cast<RankBoard*>(boards_) + (at - neighbours_.begin()));
+// All ranks of the node, or none.
+void MpiRuntime::share_memory(MPI_Comm node) {
+  const int n = static_cast<int>(neighbours_.size());
+  memory_ = NodeMemory::make(NodeMemory::generous_bytes(n));
+  const NodeMemory::Address own = memory_ ? memory_->address() : NodeMemory::Address{};
+  std::vector<NodeMemory::Address> all(n);
+  mpi_check(MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, node), "MPI_Allgather");
+  int mine = memory_ ? 1 : 0, everybodys = 0;
+  for (int i = 0; i < n; ++i) {
+    if (neighbours_[i] != rank_)
+      reached_.push_back(NodeMemory::reach(all[i]));
+    else
+      reached_.emplace_back();
+    if (neighbours_[i] != rank_ && !reached_.back().memory()) mine = 0;
+  }
+  mpi_check(MPI_Allreduce(&mine, &everybodys, 1, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
+  if (everybodys == 1) return;
+  memory_.reset();
+  reached_.clear();
 }
+
+std::byte* MpiRuntime::memory_of(int rank) const {
+  return rank == rank_ ? memory_->memory() : reached_[place_of(rank)].memory();
+}
+
+size_t MpiRuntime::place_of(int rank) const {
+  const auto at = std::ranges::find(neighbours_, rank);
+  expects(at != neighbours_.end(), "memory of a rank of another node");
+  return static_cast<size_t>(at - neighbours_.begin());
+}
+
+RankBoard& MpiRuntime::board(int rank) const { return reinterpret_cast<RankBoard*>(boards_)[place_of(rank)]; }
 
 void MpiRuntime::make(Channel& channel, const std::vector<int>& members, Share share) {
   MPI_Group all, group;

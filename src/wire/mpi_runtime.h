@@ -1,5 +1,5 @@
 // MPI in this process: begun once, ended with the process. Who shares a node with whom, and the memory that the ranks
-// of a node share: their boards.
+// of a node share: their boards, and from where they take tensors.
 #pragma once
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "wire/board.h"
+#include "wire/node_memory.h"
 
 namespace plait::wire {
 
@@ -41,6 +42,10 @@ class MpiRuntime {
   RankBoard& board(int rank) const;                                   // REQUIRES a rank of this node
   std::atomic<int>& reported() const { return *reported_; }           // of the node: set by who reports
 
+  // What this rank takes tensors from that its neighbours reach; null where the ranks of this node share none.
+  NodeMemory* memory() const { return memory_.get(); }
+  std::byte* memory_of(int rank) const;  // of a rank of this node; REQUIRES memory()
+
   // Each member calls it. The channel is given back when nobody holds it any more. `share`: memory, where all members
   // are on one node.
   enum class Share { memory, nothing };
@@ -49,6 +54,8 @@ class MpiRuntime {
  private:
   MpiRuntime();
   void share_boards(MPI_Comm node);
+  void share_memory(MPI_Comm node);
+  size_t place_of(int rank) const;  // among the neighbours
   void make(Channel& channel, const std::vector<int>& members, Share share);
 
   int rank_ = 0, level_ = 0;
@@ -57,6 +64,8 @@ class MpiRuntime {
   std::string node_name_;
   std::vector<int> neighbours_;
   std::byte* boards_ = nullptr;
+  std::shared_ptr<NodeMemory> memory_;
+  std::vector<Mapping> reached_;  // by neighbour; of this one empty
   std::atomic<int>* reported_ = nullptr;
   std::map<std::pair<std::vector<int>, Share>, std::vector<std::unique_ptr<Channel>>> channels_;
 };

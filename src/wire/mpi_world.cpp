@@ -12,6 +12,8 @@ std::string MpiWorld::name(int rank) const {
   return options_.name ? options_.name(rank) : fmt::format("rank {}", rank);
 }
 
+at::Tensor MpiWorld::memory(int64_t bytes) { return mpi_.memory() ? mpi_.memory()->take(bytes) : World::memory(bytes); }
+
 std::shared_ptr<Group> MpiWorld::group(int rank, std::vector<int> members, int lane) {
   const auto place = std::ranges::find(members, rank);
   expects(rank == mpi_.rank() && place != members.end(), "a rank builds only groups it is a member of");
@@ -37,6 +39,9 @@ std::shared_ptr<Group> MpiWorld::group(int rank, std::vector<int> members, int l
       int flag = 0;
       MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, MPI_STATUS_IGNORE);
     };
+  options.shared = mpi_.memory();
+  if (options.shared)
+    for (const int r : options.ranks) options.memory_of.push_back(mpi_.memory_of(r));
   std::byte* memory = channel->memory;
   const std::shared_ptr<Group> group = node_group(std::move(options), memory);
   return {group.get(), [group, channel](Group*) {}};

@@ -12,6 +12,7 @@ class MpiWorld final : public World {
 
   int size() const override { return mpi_.size(); }
   std::shared_ptr<Group> group(int rank, std::vector<int> members, int lane = 0) override;
+  at::Tensor memory(int64_t bytes) override;
   RankBoard& board(int rank) override { return mpi_.board(rank); }
   void fail() override { ended_ = true; }
 

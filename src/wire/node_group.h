@@ -1,6 +1,6 @@
-// Collectives between processes of one node, through memory that all of them map: each member writes what it brings
-// into its own two slots, a block at a time, and the others read it there. Nobody reads another's tensors, so a member
-// may leave as soon as it has read its own part.
+// Collectives between processes of one node. Tensors that lie in memory which the node shares are read and written
+// there, as threads do. Of all others each member writes what it brings into its own two slots, in memory that the
+// group shares, a block at a time, and the others read it there.
 #pragma once
 #include <functional>
 #include <memory>
@@ -18,6 +18,8 @@ int64_t node_group_bytes(int members);
 // Makes the memory ready; one member calls it before any other touches it.
 void prepare_node_group(std::byte* memory, int members);
 
+class NodeMemory;
+
 // What the wire knows of a member, besides the memory that it shares.
 struct MemberOptions {
   std::vector<int> ranks = {};  // the members, as ranks of the world
@@ -28,6 +30,8 @@ struct MemberOptions {
   LaneBoard* lane = nullptr;                  // where it tells what it does
   const std::atomic<bool>* ended = nullptr;   // set: every wait ends with Abandoned
   std::function<void()> progress = {};        // between looks: what this rank has sent elsewhere goes on
+  const NodeMemory* shared = nullptr;         // where its tensors may lie for all to reach; null: nothing is shared
+  std::vector<std::byte*> memory_of = {};     // each member's such memory, as this process reaches it
 };
 
 // `memory` outlives the group; a group made later over the same memory goes on where the last one ended. Deadlines and

@@ -1,0 +1,37 @@
+// That processes of one node reach each other's memory. As threads there is none to reach.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include "wire/mpi_runtime.h"
+#include "wire/ranks.h"
+
+namespace plait::wire {
+namespace {
+
+void expect_shared(int rank, World& world) {
+  const MpiRuntime& mpi = MpiRuntime::get();
+  std::vector<int> all;
+  for (int r = 0; r < world.size(); ++r) all.push_back(r);
+  const auto group = world.group(rank, all);
+  const at::Tensor mine = world.memory(int64_t{2} << 20);
+  mine.fill_(rank + 1);
+  ASSERT_TRUE(mpi.memory()) << "this system lets no process reach another's memory: all messages go through slots";
+  const auto place = mpi.memory()->place(mine);
+  ASSERT_TRUE(place);
+  const at::Tensor places = at::empty({world.size()}, at::kLong);
+  group->all_gather(at::full({1}, *place, at::kLong), places);
+  for (int r = 0; r < world.size(); ++r) {
+    const std::byte* theirs = mpi.memory_of(r) + places.data_ptr<int64_t>()[r];
+    EXPECT_EQ(theirs[0], std::byte(r + 1));
+    EXPECT_EQ(theirs[(2 << 20) - 1], std::byte(r + 1));
+  }
+  group->barrier();
+}
+
+TEST(MpiMemory, of_every_rank_of_a_node_is_reached_by_all) {
+  if (launched_size() > 1) run_ranks({.ranks = launched_size(), .timeout = Seconds(60)}, expect_shared);
+}
+
+}  // namespace
+}  // namespace plait::wire
