@@ -29,7 +29,7 @@ constexpr const char* kName = "bench grid";
 
 struct Request {
   int64_t ranks = wire::launched() ? wire::launched_size() : 4, node = launched_node_size();
-  int64_t threads = 0, rounds = 5;
+  int64_t threads = 0, rounds = 5, trials = GridSetting{}.trials;
   std::string csv = "runs/grid.csv", links = "local", only, machine, html, report, numbers;
   std::string peer, peer_name = "deepspeed";
   std::vector<std::string> overrides;
@@ -53,6 +53,7 @@ GridSetting setting_of(const Request& request) {
   GridSetting setting{.node = static_cast<int>(request.node),
                       .threads = request.threads > 0 ? request.threads : std::max<int64_t>(1, cores / request.ranks),
                       .rounds = request.rounds,
+                      .trials = request.trials,
                       .overrides = request.overrides};
   if (!request.machine.empty()) setting.machine = read_machine(request.machine);
   if (setting.machine && setting.machine->ranks > 0 && setting.machine->ranks != request.ranks)
@@ -72,6 +73,7 @@ GridHeader header_of(const Request& request, const GridSetting& setting) {
     for (const LayerVariant& variant : family_variants(layer)) grid += variant.name;
   }
   for (const std::string& key : request.overrides) grid += key;
+  grid += fmt::format("{} trials", request.trials);
   return {.links = request.links,
           .ranks = static_cast<int>(request.ranks),
           .node = setting.node,
@@ -108,7 +110,7 @@ void tell(const GridResult& result, const std::string& place, double seconds_lef
 class GridWalk {
  public:
   GridWalk(const Request& request, const GridSetting& setting, RankContext context)
-      : request_(request), setting_(setting), context_(context), world_(everyone(context)) {}
+      : request_(request), setting_(setting), context_(context), world_(wire::everyone(*context.world, context.rank)) {}
 
   void run() {
     const std::vector<GridLayer> layers = layers_of(request_);
@@ -190,6 +192,7 @@ int bench_grid(Arguments arguments) {
       .option("--node", request.node, "ranks of a node, for lanes of messages; by default the launcher's; 0: none")
       .option("--threads", request.threads, "of a rank; 0: cores / ranks")
       .option("--rounds", request.rounds, "of all ways of a layer, in turns; the median counts")
+      .option("--trials", request.trials, "schedules that auto runs before it takes one; 0: it takes what is predicted")
       .option("--only", request.only, "only layers whose name begins so: t2e4-07, t2e4, t2")
       .option("--machine", request.machine, "a machine file (plait bench collectives): predicts every way")
       .option("--peer", request.peer, "a program, with its arguments, that takes turns (bench/peers/README.md)")
@@ -205,6 +208,7 @@ int bench_grid(Arguments arguments) {
     if (wire::launched_rank() == 0) tell_report(request, request.report, command);
     return 0;
   }
+  if (request.trials < 0) input_error("--trials {}: expected 0 or more", request.trials);
   if (request.rounds < 1) input_error("--rounds {}: expected at least 1", request.rounds);
   layers_of(request);
   if (!request.numbers.empty()) expect_section(request.numbers, section_of({.links = request.links}));

@@ -17,21 +17,34 @@ std::string ratio(double predicted, double measured) {
   return measured > 0 ? fmt::format("{:.2f}", predicted / measured) : "";
 }
 
-// The fastest ones, and the best of each family.
+// Those that were tried, the fastest ones, and the best of each family.
 std::string choice_text(const ChosenSchedule& chosen) {
-  Table table({"", "schedule of a layer", "predicted ms", "to the first"});
+  const auto tried = [](const Choice& c) { return c.measured > 0; };
+  const bool any = std::ranges::any_of(chosen.choices, tried);
+  std::vector<std::string> header = {"", "schedule of a layer", "predicted ms"};
+  if (any) header.insert(header.end(), {"tried ms", "predicted/tried"});
+  Table table(header);
   std::set<Family> seen;
   for (size_t i = 0; i < chosen.choices.size(); ++i) {
     const Choice& c = chosen.choices[i];
-    if (!seen.insert(c.candidate.family).second && i > kRunnersUp) continue;
-    table.row({std::to_string(i + 1), to_string(c.candidate), ms(c.seconds),
-               fmt::format("{:.2f}x", c.seconds / chosen.choices.front().seconds)});
+    if (!seen.insert(c.candidate.family).second && i > kRunnersUp && !tried(c)) continue;
+    std::vector<std::string> cells = {std::to_string(i + 1), to_string(c.candidate), ms(c.seconds)};
+    if (any) cells.insert(cells.end(), {tried(c) ? ms(c.measured) : "", ratio(c.seconds, c.measured)});
+    table.row(std::move(cells));
   }
-  return fmt::format("the first of {} schedules is taken, by seconds on {}:\n{}\n", chosen.choices.size(),
-                     machine_of(chosen.config).name, table.str());
+  return fmt::format("{}, the first of {}:\n{}\n", choice_title(chosen), chosen.choices.size(), table.str());
 }
 
 }  // namespace
+
+std::string choice_title(const ChosenSchedule& chosen) {
+  switch (chosen.by) {
+    case ChosenSchedule::By::trial: return "schedule found by trial";
+    case ChosenSchedule::By::checkpoint: return "schedule that the checkpoint was written by";
+    case ChosenSchedule::By::prediction: break;
+  }
+  return fmt::format("schedule chosen on {}", machine_of(chosen.config).name);
+}
 
 std::string explanation_text(const ChosenSchedule& chosen, const Explanation& e) {
   const bool measured = e.measured > 0;

@@ -7,6 +7,9 @@
 
 namespace plait {
 
+// "schedule chosen on a laptop", "schedule found by trial", ..
+std::string choice_title(const ChosenSchedule& chosen);
+
 // Without measured seconds only the prediction.
 std::string explanation_text(const ChosenSchedule& chosen, const Explanation& explanation);
 

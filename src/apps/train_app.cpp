@@ -60,9 +60,13 @@ void print_model(const Config& config) {
              shape.mesh.extent(Axis::edp), config.mesh.threads, config.mesh.threads == 1 ? "" : "s");
 }
 
+void say_trial(const std::string& line) {
+  fmt::print("auto {}\n", line);
+  std::fflush(stdout);
+}
+
 void print_choice(const ChosenSchedule& chosen) {
-  if (!chosen.choices.empty())
-    fmt::print("schedule chosen on {}: {}\n", machine_of(chosen.config).name, summary(chosen.choices));
+  if (!chosen.choices.empty()) fmt::print("{}: {}\n", choice_title(chosen), summary(chosen.choices));
 }
 
 RunObserver observer(const Config& config, const std::string& trace) {
@@ -144,7 +148,7 @@ int train_app(Arguments arguments) {
             "at the end the seconds of every kind of step, predicted and measured, and the choice")
       .flag("--explain-memory", explain_memory, "tells the memory of a rank, then measures it");
   if (!line.parse(arguments)) return 0;
-  const ChosenSchedule chosen = agreed_schedule(ready_config(path, overrides));
+  const ChosenSchedule chosen = tried_schedule(ready_config(path, overrides), say_trial);
   const Config& config = chosen.config;
   expect_memory(config);
   const data::Corpus corpus = data::load_corpus(corpus_source(config));

@@ -168,6 +168,11 @@ void add_running(std::vector<Key>& keys, Config& c) {
         kAny,
         "file of the machine that schedules are planned for (`plait bench collectives --out`); default: a laptop",
         {}},
+       {"schedule.trials",
+        &c.schedule.trials,
+        kCountOrZero,
+        "schedules that a run tries before auto takes the fastest; 0: it takes what is predicted to be",
+        {}},
        {"memory.limit", &c.memory.limit, kAny, "bytes of a rank, as 16GB or 24GiB; none: no limit", {}}});
 }
 
@@ -413,7 +418,7 @@ std::string no_effect(const Config& c, std::string_view name) {
   if (!experts && !is_any("moe.every", "moe.num_experts") &&
       (name.starts_with("moe.") ||
        is_any("mesh.ep", "mesh.esp", "schedule.fuse", "schedule.chunks", "schedule.chunks_backward",
-              "schedule.dispatch", "schedule.rows", "schedule.slice")))
+              "schedule.dispatch", "schedule.rows", "schedule.slice", "schedule.trials")))
     return fmt::format("no layer has experts (moe.every = {}, moe.num_experts = {}, model.num_hidden_layers = {})",
                        c.moe.every, c.moe.num_experts, c.model.num_hidden_layers);
   if (name == "moe.num_experts" && c.moe.every == 0) return "no layer has experts (moe.every = 0)";
@@ -424,6 +429,7 @@ std::string no_effect(const Config& c, std::string_view name) {
   if (name == "moe.aux_scope" && aux_coef(c) == 0) return "there is no load-balancing loss (moe.aux_coef = 0)";
   if (is_any("schedule.fuse", "schedule.chunks", "schedule.chunks_backward") && c.schedule.moe == "auto")
     return "it is chosen (schedule.moe = \"auto\"); name a family to set it";
+  if (name == "schedule.trials" && c.schedule.moe != "auto") return "the schedule is named (schedule.moe)";
   if (name == "schedule.fuse" && (c.schedule.moe == "ted" || c.schedule.moe == "dtd" || c.schedule.moe == "parm"))
     return fmt::format("{} has no gather that could be fused (schedule.moe)", c.schedule.moe);
   if (name == "schedule.slice" && c.schedule.moe != "s2" && c.schedule.moe != "auto")
@@ -432,7 +438,7 @@ std::string no_effect(const Config& c, std::string_view name) {
     return "with a capacity rows are padded slots (moe.capacity)";
   if (name == "model.intermediate_size" && experts && c.moe.every == 1 && c.moe.moe_intermediate_size > 0)
     return "every layer has experts, whose width is moe.moe_intermediate_size";
-  if (is_any("mesh.node", "schedule.lanes", "schedule.order", "schedule.bucket"))
+  if (is_any("mesh.node", "schedule.lanes", "schedule.order", "schedule.bucket", "schedule.trials"))
     if (const std::string why = no_effect_on_time(c, name); !why.empty()) return why;
   if (name == "memory.zero") {
     const MeshConfig mesh = mesh_to_be(c);

@@ -18,6 +18,7 @@ namespace plait {
 namespace {
 
 constexpr int64_t kMostChunks = 8;
+constexpr double kHopeless = 1.5;
 
 // Of equals the first wins: those that send least and are simplest stand in front.
 constexpr Family kFamilies[] = {Family::sharded, Family::s1, Family::s2, Family::dtd, Family::ted, Family::parm};
@@ -80,6 +81,19 @@ double seconds_of(const Mesh& mesh, const ModelSizes& sizes, const Machine& mach
                            load);
 }
 
+// Seconds that differ in their last bits, as sums in another order do, are equal.
+int64_t told(const Choice& c) { return std::llround(c.seconds * 1e10); }
+
+bool same_kind(const Candidate& a, const Candidate& b) {
+  return a.family == b.family && a.fuse == b.fuse && a.lanes == b.lanes;
+}
+
+// By half as many again, there or back.
+bool other_chunks(const Candidate& a, const Candidate& b) {
+  const auto differ = [](int64_t x, int64_t y) { return 2 * std::max(x, y) >= 3 * std::min(x, y); };
+  return differ(a.chunks, b.chunks) || differ(a.chunks_backward, b.chunks_backward);
+}
+
 // How much longer two messages take for each second that both travel: 0 as if alone, 1 one after the other.
 double crowding(const Schedule& s, const Machine& machine, const Step& a, const Step& b) {
   const auto look = [&](const Step& step) {
@@ -136,6 +150,11 @@ ModelSizes with(ModelSizes sizes, const Candidate& c) {
   return sizes;
 }
 
+ModelSizes one_layer(ModelSizes sizes) {
+  sizes.layers = sizes.moe_every = 1;
+  return sizes;
+}
+
 bool legal(const Mesh& mesh, const ModelSizes& sizes, const Candidate& c) {
   return chunks_nest(c) && layout_fits(mesh, sizes, c) && dispatch_fits(mesh, sizes, c.family) &&
          same_groups(mesh, sizes, c);
@@ -180,13 +199,11 @@ double predicted_seconds(const Schedule& s, const Machine& machine, int ranks_pe
 
 std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, int ranks_per_node,
                             const LoadProfile& load) {
-  ModelSizes layer = sizes;
-  layer.layers = layer.moe_every = 1;
+  const ModelSizes layer = one_layer(sizes);
   std::vector<Choice> all;
   for (const Candidate& c : candidates(mesh, layer, ranks_per_node))
     all.push_back({c, seconds_of(mesh, with(layer, c), machine, c.lanes, load)});
-  // Seconds that differ in their last bits, as sums in another order do, are equal.
-  std::ranges::stable_sort(all, {}, [](const Choice& c) { return std::llround(c.seconds * 1e10); });
+  std::ranges::stable_sort(all, {}, told);
   const auto alike = std::ranges::partition_point(
       all, [&](const Choice& c) { return c.seconds <= (1 + kAlike) * all.front().seconds; });
   const auto first =
@@ -195,12 +212,28 @@ std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Mac
   return all;
 }
 
+std::vector<Choice> favourites(const std::vector<Choice>& choices, size_t most) {
+  std::vector<Choice> picked;
+  const auto pick = [&](size_t limit, auto worth) {
+    for (const Choice& c : choices)
+      if (picked.size() < limit && c.seconds <= kHopeless * choices.front().seconds &&
+          std::ranges::all_of(picked,
+                              [&](const Choice& p) { return told(p) != told(c) && worth(p.candidate, c.candidate); }))
+        picked.push_back(c);
+  };
+  pick(std::min<size_t>(most, 1), [](const Candidate&, const Candidate&) { return true; });
+  pick((most + 1) / 2, [](const Candidate& p, const Candidate& c) { return !same_kind(p, c); });
+  pick(most, [](const Candidate& p, const Candidate& c) { return !same_kind(p, c) || other_chunks(p, c); });
+  return picked;
+}
+
 std::string summary(const std::vector<Choice>& choices) {
+  const bool tried = !choices.empty() && choices.front().measured > 0;
   std::vector<std::string> parts;
   std::set<Family> seen;
   for (const Choice& c : choices)
-    if (seen.insert(c.candidate.family).second)
-      parts.push_back(fmt::format("{}: {}", to_string(c.candidate), human_seconds(c.seconds)));
+    if ((c.measured > 0 || !tried) && seen.insert(c.candidate.family).second)
+      parts.push_back(fmt::format("{}: {}", to_string(c.candidate), human_seconds(tried ? c.measured : c.seconds)));
   return join(parts, "; ");
 }
 

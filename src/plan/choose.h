@@ -23,10 +23,14 @@ std::string_view name(Family family);
 
 struct Choice {
   Candidate candidate;
-  double seconds = 0;  // of the layer, forward and backward
+  double seconds = 0;   // of the layer, forward and backward, as predicted
+  double measured = 0;  // the same, where it was tried; else 0
 };
 
 ModelSizes with(ModelSizes sizes, const Candidate& candidate);
+
+// Of a model's MoE layer alone.
+ModelSizes one_layer(ModelSizes sizes);
 
 // Whether a layer of these sizes can be written so, and then computes what the one-rank reference of `sizes` does: with
 // the same gate groups and the same capacity.
@@ -50,7 +54,13 @@ inline constexpr double kAlike = 0.05;
 std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, int ranks_per_node,
                             const LoadProfile& load = {});
 
-// "s1 fused, 2 chunks: 8.10 ms; sharded: 8.40 ms; ..": the best of each family, in their order.
+// What is worth trying before one is taken, at most `most`: the first; of every kind (family, fused or not, lanes or
+// not) the best one; then others, in another number of chunks. None that is told to take half as long again as the
+// first, and one of those that are told to take the same. `choices` as above.
+std::vector<Choice> favourites(const std::vector<Choice>& choices, size_t most);
+
+// "s1 fused, 2 chunks: 8.10 ms; sharded: 8.40 ms; ..": the best of each family, in their order; where some were tried
+// those alone, with what was measured.
 std::string summary(const std::vector<Choice>& choices);
 
 }  // namespace plait

@@ -1,6 +1,7 @@
 // The choice of a schedule: what is legal, that the fastest wins, and that imbalance and shards of experts count.
 #include "plan/choose.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -87,6 +88,44 @@ TEST(Choices, take_the_fewest_parts_where_more_bring_nothing) {
   EXPECT_LE(all.front().seconds, (1 + kAlike) * least);
   const auto rounded = [](const Choice& c) { return std::llround(c.seconds * 1e9); };
   EXPECT_TRUE(std::ranges::is_sorted(all.begin() + 1, all.end(), {}, rounded));
+}
+
+std::string kind(const Candidate& c) {
+  return fmt::format("{} {} {}", name(c.family), c.fuse == Fuse::yes, c.lanes > 0);
+}
+
+TEST(Favourites, are_the_first_then_the_best_of_every_kind_then_other_chunks) {
+  const auto all = choices(kEight, sizes(), machine({1e-6, 1e-9}, {1e-6, 1e-8}), 2);
+  const std::vector<Choice> some = favourites(all, 12);
+  ASSERT_EQ(some.size(), 12u);
+  EXPECT_EQ(some.front().candidate, all.front().candidate);
+  std::set<std::string> kinds, near;
+  for (const Choice& c : all)
+    if (c.seconds <= 1.5 * all.front().seconds) near.insert(kind(c.candidate));
+  const size_t first = std::min<size_t>(6, near.size());  // half of them, as far as there are kinds
+  std::set<int64_t> told;
+  for (size_t i = 0; i < some.size(); ++i) {
+    const Candidate& c = some[i].candidate;
+    EXPECT_LE(some[i].seconds, 1.5 * all.front().seconds) << to_string(c);
+    EXPECT_TRUE(told.insert(std::llround(some[i].seconds * 1e10)).second) << to_string(c) << ": as another one";
+    EXPECT_TRUE(kinds.insert(kind(c)).second || i >= first) << to_string(c) << ": its kind stands there already";
+    if (i == 0) continue;
+    const auto better = [&](const Choice& other) {
+      return kind(other.candidate) == kind(c) && other.seconds < some[i].seconds - 1e-10;
+    };
+    if (i < first) EXPECT_TRUE(std::ranges::none_of(all, better)) << to_string(c) << ": not the best of its kind";
+  }
+  EXPECT_GE(first, 3u);
+  EXPECT_GT(std::ranges::max(some, {}, [](const Choice& c) { return c.candidate.chunks; }).candidate.chunks, 1);
+}
+
+TEST(Favourites, are_no_more_than_asked_for_and_none_that_is_hopeless) {
+  const auto all = choices(kEight, sizes(), machine({1e-6, 1e-11}, {1e-4, 1e-7}), 0);
+  EXPECT_TRUE(favourites(all, 0).empty());
+  EXPECT_EQ(favourites(all, 1).size(), 1u);
+  const auto near = [&](const Choice& c) { return c.seconds <= 1.5 * all.front().seconds; };
+  EXPECT_LT(std::ranges::count_if(all, near), static_cast<int64_t>(all.size()));
+  EXPECT_LE(favourites(all, 100).size(), static_cast<size_t>(std::ranges::count_if(all, near)));
 }
 
 TEST(PredictedSeconds, of_lanes_count_handing_over_and_pairs) {

@@ -107,16 +107,17 @@ std::string auto_table(const GridReport& report, size_t chosen) {
   return out + "</table></div>\n";
 }
 
-std::string choosing_table(const GridReport& report) {
+std::string choosing_table(const GridReport& report, const std::string& chooser) {
   std::string out =
-      "<h2>Did auto find the best?</h2><p class=\"soft\">Among all ways that were measured. Regret: time of auto / "
-      "time "
-      "of the fastest - 1. Within the spread: the quartiles of the two overlap.</p><div class=\"wide\"><table>\n" +
+      (chooser == kPredicted ? "<h2>And the prediction, without trials?</h2>" : "<h2>Did auto find the best?</h2>") +
+      std::string(
+          "<p class=\"soft\">Among all ways that were measured. Regret: time of what was taken / time of the fastest "
+          "- 1. Within the spread: the quartiles of the two overlap.</p><div class=\"wide\"><table>\n") +
       row({"", "layers", "the fastest", "within 3%", "within the spread", "one of these", "mean regret", "worst",
            "of layer"},
           "th");
   for (size_t g = 0; g < report.groups.size(); ++g) {
-    const Choosing& c = report.choosing[g];
+    const Choosing& c = report.choosing.at(chooser)[g];
     if (c.layers == 0) continue;
     const auto share = [&](int64_t n) { return percent(static_cast<double>(n) / static_cast<double>(c.layers)); };
     out += row({report.groups[g].name, std::to_string(c.layers), share(c.best), share(c.near), share(c.tied),
@@ -256,7 +257,7 @@ std::string cards(const GridReport& report, size_t chosen) {
   for (const Speedups& speedups : report.speedups)
     if (const Ratios& all = speedups.by.back()[chosen]; all.count > 0)
       out += card(times(all.geometric), fmt::format("auto over {}, up to {}", speedups.over, times(all.most)));
-  const Choosing& c = report.choosing.back();
+  const Choosing& c = report.choosing.at("auto").back();
   out +=
       card(percent(static_cast<double>(c.found) / static_cast<double>(c.layers)), "of the layers: auto found the best");
   if (const Errors& e = report.errors.back(); e.count > 0)
@@ -277,7 +278,8 @@ std::string grid_html(const GridReport& report, const GridTable& table) {
   if (!report.auto_over_parm.empty()) out += "<div><h2>Auto over parm</h2>" + histogram_svg(report) + "</div>\n";
   if (!report.points.empty()) out += "<div><h2>Predicted and measured</h2>" + scatter_svg(report) + "</div>\n";
   out += "</div>\n";
-  if (report.chooses()) out += auto_table(report, chosen) + choosing_table(report);
+  if (report.chooses()) out += auto_table(report, chosen);
+  for (const auto& [chooser, by_group] : report.choosing) out += choosing_table(report, chooser);
   if (!report.points.empty()) out += error_table(report);
   for (const Speedups& speedups : report.speedups)
     if (any(speedups)) out += speedup_table(report, speedups);

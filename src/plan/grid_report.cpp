@@ -61,7 +61,8 @@ bool runner_up(const std::string& variant) { return variant.starts_with("auto ")
 // As the papers name them, then ours; what else there is follows as it comes.
 std::vector<std::string> variants_of(const GridTable& table) {
   std::vector<std::string> names = {"ted", "dtd", "parm",          "s1 fused", "s2 fused",
-                                    "s1",  "s2",  "sharded fused", "sharded",  "auto"};
+                                    "s1",  "s2",  "sharded fused", "sharded",  std::string(kPredicted),
+                                    "auto"};
   std::vector<std::string> found;
   for (const GridResult& result : table.results)
     for (const GridRow& row : result.rows) {
@@ -96,10 +97,10 @@ std::vector<std::string> baselines(const GridTable& table) {
   return names;
 }
 
-Choosing choosing(const std::vector<const GridResult*>& results) {
+Choosing choosing(const std::vector<const GridResult*>& results, std::string_view variant) {
   Choosing sum;
   for (const GridResult* result : results) {
-    const GridRow* chosen = result->find("auto");
+    const GridRow* chosen = result->find(variant);
     if (!chosen) continue;
     const GridRow& best = fastest(*result);
     const double regret = chosen->ms / best.ms - 1;
@@ -225,12 +226,15 @@ GridReport grid_report(const GridTable& table) {
     }
     report.speedups.push_back(std::move(all));
   }
-  const bool chooses = std::ranges::find(report.variants, "auto") != report.variants.end();
+  const auto has = [&](std::string_view variant) {
+    return std::ranges::find(report.variants, variant) != report.variants.end();
+  };
   for (const Group& group : groups) {
     const std::vector<const GridResult*> results = results_of(pairs, group);
     report.errors.push_back(errors(results, Of::every_way));
     report.auto_errors.push_back(errors(results, Of::auto_only));
-    if (chooses) report.choosing.push_back(choosing(results));
+    for (std::string_view chooser : {std::string_view("auto"), kPredicted})
+      if (has(chooser)) report.choosing[std::string(chooser)].push_back(choosing(results, chooser));
   }
   for (const GridResult& result : table.results) {
     report.slower_than_parm += slower(result);

@@ -1,6 +1,7 @@
 // What a table of the grid says: who is how much faster than whom, whether the choice found the best, and how far
 // predictions lie from measurements. Pure functions of the table.
 #pragma once
+#include <map>
 #include <span>
 
 #include "plan/grid_table.h"
@@ -16,7 +17,7 @@ Ratios ratios_of(std::span<const double> values);
 // Of all of them together, each of `parts` with the same weight, whatever it counts; those without any left out.
 Ratios together(std::span<const Ratios> parts);
 
-// Whether `auto` took the fastest of all ways that were measured.
+// Whether a chooser took the fastest of all ways that were measured.
 struct Choosing {
   int64_t layers = 0;
   int64_t best = 0, near = 0, tied = 0;      // the fastest; within 3% of it; quartiles that overlap with its
@@ -52,16 +53,17 @@ struct GridReport {
   GridHeader header;
   int64_t layers = 0;
   std::vector<GridGroup> groups;
-  std::vector<std::string> variants;        // without those that `auto` did not take
-  std::vector<Speedups> speedups;           // over parm, ted, Parm's own choice and every other program
-  std::vector<Choosing> choosing;           // by group; empty without auto
-  std::vector<Errors> errors, auto_errors;  // by group: of every way; of the one that auto took
-  std::vector<GridPoint> points;            // all that have a prediction
-  std::vector<double> auto_over_parm;       // sorted
-  int64_t slower_than_parm = 0;             // by more than the quartiles
-  bool chooses() const { return !choosing.empty(); }
+  std::vector<std::string> variants;                      // without those that `auto` did not take
+  std::vector<Speedups> speedups;                         // over parm, ted, Parm's own choice and every other program
+  std::map<std::string, std::vector<Choosing>> choosing;  // of "auto" and kPredicted, where they are there; by group
+  std::vector<Errors> errors, auto_errors;                // by group: of every way; of the one that auto took
+  std::vector<GridPoint> points;                          // all that have a prediction
+  std::vector<double> auto_over_parm;                     // sorted
+  int64_t slower_than_parm = 0;                           // by more than the quartiles
+  bool chooses() const { return choosing.contains("auto"); }
 };
 
+inline constexpr std::string_view kPredicted = "predicted";       // what auto takes that tries nothing
 inline constexpr std::string_view kParmChoice = "Parm's choice";  // the faster of s1 and s2, fused
 
 GridReport grid_report(const GridTable& table);

@@ -72,7 +72,7 @@ TEST(GridReport, compares_with_ted_and_with_the_faster_of_the_fused_s1_and_s2) {
 
 TEST(GridReport, tells_how_often_auto_found_the_best) {
   const GridReport report = grid_report(table());
-  const Choosing& all = report.choosing.back();
+  const Choosing& all = report.choosing.at("auto").back();
   EXPECT_EQ(all.layers, 3);
   EXPECT_EQ(all.best, 1);
   EXPECT_EQ(all.near, 2);  // 2% behind

@@ -42,11 +42,11 @@ std::string auto_table(const GridReport& report) {
   return table.str();
 }
 
-std::string choosing_table(const GridReport& report) {
-  Table table({"auto", "layers", "the fastest", "within 3%", "within spread", "one of these", "mean regret", "worst",
+std::string choosing_table(const GridReport& report, const std::string& chooser) {
+  Table table({chooser, "layers", "the fastest", "within 3%", "within spread", "one of these", "mean regret", "worst",
                "of layer"});
   for (size_t g = 0; g < report.groups.size(); ++g) {
-    const Choosing& c = report.choosing[g];
+    const Choosing& c = report.choosing.at(chooser)[g];
     if (c.layers == 0) continue;
     const double all = static_cast<double>(c.layers);
     table.row({report.groups[g].name, std::to_string(c.layers), percent(static_cast<double>(c.best) / all),
@@ -83,8 +83,10 @@ std::string grid_text(const GridReport& report) {
   if (report.chooses()) {
     out += '\n' + auto_table(report);
     out += fmt::format("slower than parm by more than the spread: {} layers\n\n", report.slower_than_parm);
-    out += choosing_table(report);
-    out += "regret: time of auto / time of the fastest way that was measured - 1\n";
+    for (const auto& [chooser, by_group] : report.choosing) out += choosing_table(report, chooser) + '\n';
+    out +=
+        "regret: time of what was taken / time of the fastest way that was measured - 1; predicted: what auto takes "
+        "that tries nothing\n";
   }
   if (!report.points.empty()) out += '\n' + error_table(report);
   return out;

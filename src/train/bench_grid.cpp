@@ -15,13 +15,14 @@
 #include "train/bench_timing.h"
 #include "train/layer_rank.h"
 #include "train/trainer.h"
+#include "train/trials.h"
 
 namespace plait {
 namespace {
 
-constexpr double kAgrees = 1e-4;   // of the norm: float32 sums in another order
-constexpr double kRoundMs = 60;    // of one variant: so long, or a single step
-constexpr int64_t kMostSteps = 5;  // in a round
+constexpr double kAgrees = 1e-4;    // of the norm: float32 sums in another order
+constexpr double kRoundMs = 60;     // of one variant: so long, or a single step
+constexpr int64_t kMostSteps = 20;  // in a round
 
 std::string described(const Config& c, const ModelSizes& s) {
   std::string text = c.schedule.moe;
@@ -31,21 +32,26 @@ std::string described(const Config& c, const ModelSizes& s) {
   return text;
 }
 
-constexpr size_t kMostChoices = 12, kNamedChoices = 4, kChoiceNumbers = 6;
+constexpr size_t kMostChoices = 12, kNamedChoices = 4;
 
-void write(const Candidate& c, int64_t* out) {
-  out[0] = 1;
-  out[1] = static_cast<int64_t>(c.family);
-  out[2] = c.fuse == Fuse::yes;
-  out[3] = c.chunks;
-  out[4] = c.chunks_backward;
-  out[5] = c.lanes;
-}
+// What rank 0 chose, as numbers for the others.
+struct Written {
+  static constexpr size_t kNumbers = 6;
+  std::vector<int64_t> numbers;
 
-std::optional<Candidate> read(const int64_t* in) {
-  if (in[0] == 0) return std::nullopt;
-  return Candidate{static_cast<Family>(in[1]), in[2] ? Fuse::yes : Fuse::no, in[3], in[4], static_cast<int>(in[5])};
-}
+  void add(const Choice& choice) {
+    const Candidate& c = choice.candidate;
+    numbers.insert(numbers.end(), {static_cast<int64_t>(c.family), c.fuse == Fuse::yes, c.chunks, c.chunks_backward,
+                                   c.lanes, std::llround(1e12 * choice.seconds)});
+  }
+  std::vector<Choice> read() const {
+    std::vector<Choice> all;
+    for (auto n = numbers.begin(); n != numbers.end(); n += kNumbers)
+      all.push_back({{static_cast<Family>(n[0]), n[1] ? Fuse::yes : Fuse::no, n[2], n[3], static_cast<int>(n[4])},
+                     static_cast<double>(n[5]) * 1e-12});
+    return all;
+  }
+};
 
 LayerVariant variant_of(const Candidate& c, const std::string& name) {
   LayerVariant v{name, {fmt::format("schedule.moe={}", plait::name(c.family))}};
@@ -132,7 +138,7 @@ struct Way {
 class LayerGrid {
  public:
   LayerGrid(const GridLayer& layer, const GridSetting& setting, RankContext context)
-      : layer_(layer), setting_(setting), context_(context), world_(everyone(context)) {
+      : layer_(layer), setting_(setting), context_(context), world_(wire::everyone(*context.world, context.rank)) {
     for (const LayerVariant& variant : family_variants(layer)) add(variant);
     if (setting.machine) add_choices();
   }
@@ -147,27 +153,39 @@ class LayerGrid {
   }
 
  private:
-  // What auto takes, and those it likes next that are not measured yet. Rank 0 chooses for all.
+  // What the prediction takes; what auto takes, which tries the favourites; and the next of them that are not measured
+  // yet. Rank 0 chooses for all.
   void add_choices() {
-    std::vector<int64_t> chosen(kMostChoices * kChoiceNumbers, 0);
+    const RunShape shape = run_shape(grid_config(layer_, setting_, {"", {"schedule.moe=sharded"}}));
+    const auto trials = static_cast<size_t>(setting_.trials);
+    Written chosen;
     if (context_.rank == 0) {
-      const RunShape shape = run_shape(grid_config(layer_, setting_, {"", {"schedule.moe=sharded"}}));
       const std::vector<Choice> all = choices(shape.mesh, shape.sizes, *setting_.machine, setting_.node);
-      for (size_t i = 0; i < std::min(all.size(), kMostChoices); ++i)
-        write(all[i].candidate, &chosen[i * kChoiceNumbers]);
+      for (const Choice& c : favourites(all, trials > 0 ? trials : kMostChoices)) chosen.add(c);
     }
-    world_->broadcast(at::from_blob(chosen.data(), {static_cast<int64_t>(chosen.size())}, at::kLong), 0);
-    size_t named = 0;
-    for (size_t i = 0; i < kMostChoices && named < kNamedChoices; ++i) {
-      const std::optional<Candidate> choice = read(&chosen[i * kChoiceNumbers]);
-      if (!choice) break;
-      add(variant_of(*choice, named == 0 ? "auto" : fmt::format("auto {}", named + 1)));
+    chosen.numbers.resize(static_cast<size_t>(of_first(static_cast<int64_t>(chosen.numbers.size()))));
+    world_->broadcast(at::from_blob(chosen.numbers.data(), {static_cast<int64_t>(chosen.numbers.size())}, at::kLong),
+                      0);
+    std::vector<Choice> all = chosen.read();
+    if (trials > 0) {
+      add(variant_of(all.front().candidate, "predicted"));
+      all = try_out(all, {shape.mesh, shape.sizes, *setting_.machine, setting_.trial_seconds}, context_);
+    }
+    add(variant_of(all.front().candidate, "auto"));
+    size_t named = 1;
+    for (size_t i = 1; i < all.size() && named < kNamedChoices; ++i) {
+      add(variant_of(all[i].candidate, fmt::format("auto {}", named + 1)));
       const bool measured = ways_.back().same_as + 1 < ways_.size();
-      if (measured && named > 0)
+      if (measured)
         ways_.pop_back();
       else
         ++named;
     }
+  }
+
+  int64_t of_first(int64_t value) {
+    world_->broadcast(at::from_blob(&value, {1}, at::kLong), 0);
+    return value;
   }
 
   void add(const LayerVariant& variant) {

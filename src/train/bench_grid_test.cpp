@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/random.h"
+#include "plan/choose.h"
 #include "wire/ranks.h"
 
 namespace plait {
@@ -84,20 +85,33 @@ TEST(BenchGrid, predicts_from_a_machine) {
   const GridLayer layer = small(4, "t2e2-02");
   Machine slow = default_machine(2);
   for (MessageCost& cost : slow.levels[1].cost) cost.alpha = 1e-3;
-  const GridResult result = measured(layer, {.rounds = 1, .machine = default_machine(2)});
-  const GridResult slower = measured(layer, {.rounds = 1, .machine = slow});
+  const GridResult result = measured(layer, {.rounds = 1, .trials = 0, .machine = default_machine(2)});
+  const GridResult slower = measured(layer, {.rounds = 1, .trials = 0, .machine = slow});
   for (const GridRow& row : result.rows) {
     EXPECT_GT(row.predicted_ms, 0) << row.variant;
     EXPECT_GT(slower.find(row.variant)->predicted_ms, row.predicted_ms + 3) << row.variant;
   }
 }
 
-TEST(BenchGrid, runs_what_auto_takes_and_what_it_likes_next) {
-  const GridResult result = measured(small(4, "t2e1-02"), {.node = 2, .rounds = 1, .machine = default_machine(2)});
-  ASSERT_EQ(result.rows.size(), 11u);  // seven families, auto and three more
+// Seven families, auto and three more.
+constexpr size_t kWays = 11;
+
+TEST(BenchGrid, without_trials_auto_is_what_is_predicted_to_be_fastest) {
+  const GridResult result =
+      measured(small(4, "t2e1-02"), {.node = 2, .rounds = 1, .trials = 0, .machine = default_machine(2)});
+  EXPECT_EQ(result.rows.size(), kWays);
+  EXPECT_EQ(result.find("predicted"), nullptr);
+  for (const GridRow& row : result.rows)
+    EXPECT_LE(result.find("auto")->predicted_ms, (1 + kAlike) * row.predicted_ms) << row.variant;
+}
+
+TEST(BenchGrid, runs_what_is_predicted_what_auto_takes_and_what_it_likes_next) {
+  const GridResult result = measured(
+      small(4, "t2e1-02"), {.node = 2, .rounds = 1, .trials = 5, .trial_seconds = 0.02, .machine = default_machine(2)});
+  ASSERT_EQ(result.rows.size(), kWays + 1);
   std::set<std::string> schedules;
   for (const GridRow& row : result.rows) {
-    EXPECT_LE(result.find("auto")->predicted_ms, row.predicted_ms) << row.variant;
+    EXPECT_LE(result.find("predicted")->predicted_ms, (1 + kAlike) * row.predicted_ms) << row.variant;
     if (row.variant.starts_with("auto ")) {
       EXPECT_TRUE(schedules.insert(row.schedule).second) << row.schedule;
       EXPECT_TRUE(row.ran());

@@ -61,7 +61,7 @@ class BenchRank {
   BenchRank(Shared& shared, RankContext context)
       : shared_(shared),
         context_(context),
-        world_(everyone(context)),
+        world_(wire::everyone(*context.world, context.rank)),
         layer_(shared.layer, shared.data, context, kept()),
         profile_(executor().schedule()) {
     for (int i = 0; i < kWarmUp; ++i) layer_.run();

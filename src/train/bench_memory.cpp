@@ -30,7 +30,7 @@ MemoryBench bench_memory(const Config& config, int64_t steps) {
     Trainer trainer(config, shape, corpus, context, {RowWatch::tables(build_step(shape).schedule)});
     RowWatch watch(trainer.executor(), context);
     trainer.observe([&](const Span& span) { watch.note(span); });
-    const auto group = everyone(context);
+    const auto group = wire::everyone(*context.world, context.rank);
     Stretch last = together(*group, [&] { trainer.step(0, config.optim.lr); });
     trainer.observe({});
     const MemoryComparison compared = compare_memory(trainer.executor(), watch, context);

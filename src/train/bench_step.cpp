@@ -25,7 +25,7 @@ class BenchRank {
  public:
   BenchRank(const Config& config, const data::Corpus& corpus, RankContext context)
       : trainer_(config, run_shape(config), corpus, context, {kept(config)}),
-        world_(everyone(context)),
+        world_(wire::everyone(*context.world, context.rank)),
         profile_(trainer_.executor().schedule()),
         lr_(config.optim.lr) {
     for (int i = 0; i < kWarmUp; ++i) trainer_.step(next_step_++, lr_);

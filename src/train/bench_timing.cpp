@@ -3,7 +3,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <numeric>
 
 namespace plait {
 
@@ -95,12 +94,6 @@ Stretch together(wire::Group& world, const std::function<void()>& work) {
   s.end = Clock::now();
   s.cpu_ms = cpu_ms() - cpu;
   return s;
-}
-
-std::shared_ptr<wire::Group> everyone(const RankContext& context) {
-  std::vector<int> all(context.world->size());
-  std::iota(all.begin(), all.end(), 0);
-  return context.world->group(context.rank, all);
 }
 
 }  // namespace plait

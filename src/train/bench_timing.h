@@ -74,7 +74,4 @@ class Timings {
 // All ranks begin together.
 Stretch together(wire::Group& world, const std::function<void()>& work);
 
-// The group of all ranks.
-std::shared_ptr<wire::Group> everyone(const RankContext& context);
-
 }  // namespace plait

@@ -17,7 +17,7 @@ constexpr int kMostCalls = 1 << 14;
 
 }  // namespace
 
-GroupClock::GroupClock(int rank, wire::World& world) : rank_(rank), everyone_(everyone({rank, &world})) {}
+GroupClock::GroupClock(int rank, wire::World& world) : rank_(rank), everyone_(wire::everyone(world, rank)) {}
 
 double GroupClock::agreed(double value) {
   const at::Tensor all = at::empty({ranks()}, at::kDouble);

@@ -7,6 +7,7 @@
 
 #include "base/errors.h"
 #include "base/random.h"
+#include "run/call.h"
 #include "schedule/draws.h"
 #include "train/parameters.h"
 
@@ -71,25 +72,29 @@ at::Tensor LayerRank::part(const at::Tensor& whole, ValueId like) const {
   return part_of(whole, executor_.types()[like], where(whole.scalar_type()));
 }
 
+at::ScalarType LayerRank::real(const Type& type) const {
+  return type.dtype == Dtype::full ? full_precision(context_.dtype) : context_.dtype;
+}
+
 void LayerRank::bind() {
   const Schedule& s = executor_.schedule();
   for (const Leaf& leaf : s.leaves) {
     const std::string& name = s.names[leaf.value];
     if (leaf.kind == LeafKind::parameter)
-      executor_.bind(name, part_of(all_.parameters.at(name), leaf.type, where(context_.dtype)));
-    if (leaf.kind == LeafKind::state) executor_.bind(name, at::zeros(local_shape(s.mesh, leaf.type), context_.dtype));
+      executor_.bind(name, part_of(all_.parameters.at(name), leaf.type, where(real(leaf.type))));
+    if (leaf.kind == LeafKind::state) executor_.bind(name, at::zeros(local_shape(s.mesh, leaf.type), real(leaf.type)));
     if (leaf.kind == LeafKind::data) data_[name] = data(name, leaf.type);
   }
 }
 
 at::Tensor LayerRank::data(const std::string& leaf, const Type& type) const {
   const PlainTokens& tokens = all_.tokens;
-  if (leaf == "x") return part_of(tokens.x_TD, type, where(context_.dtype));
-  if (leaf == "dy") return part_of(tokens.dy_TD, type, where(context_.dtype));
+  if (leaf == "x") return part_of(tokens.x_TD, type, where(real(type)));
+  if (leaf == "dy") return part_of(tokens.dy_TD, type, where(real(type)));
   if (leaf == "mask") return at::ones(local_shape(executor_.schedule().mesh, type), at::kLong);
-  if (leaf == "inv_tokens") return at::full({}, 1 / static_cast<double>(tokens.x_TD.size(0)), context_.dtype);
+  if (leaf == "inv_tokens") return at::full({}, 1 / static_cast<double>(tokens.x_TD.size(0)), real(type));
   if (leaf == "step_key") return at::full({}, kStepKey, at::kLong);
-  if (leaf == "share") return at::ones({}, context_.dtype);
+  if (leaf == "share") return at::ones({}, real(type));
   expects(leaf == "ids", "no data for leaf " + leaf);
   return part_of(tokens.ids_T, type, where(at::kLong));
 }

@@ -30,6 +30,7 @@ class LayerRank {
 
  private:
   StepTypes where(at::ScalarType dtype) const { return {executor_.schedule().mesh, context_.rank, {}, {}, dtype}; }
+  at::ScalarType real(const Type& type) const;  // what numbers of this type are made of
   void bind();
   at::Tensor data(const std::string& leaf, const Type& type) const;
 

@@ -26,12 +26,6 @@ constexpr int kKeptCheckpoints = 2;
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-std::vector<int> everyone(int ranks) {
-  std::vector<int> all(ranks);
-  for (int r = 0; r < ranks; ++r) all[r] = r;
-  return all;
-}
-
 // What rank 0 alone writes.
 class Journal {
  public:
@@ -91,7 +85,7 @@ class Walk {
         rank_(context.rank),
         recording_(recording),
         trainer_(config, run_shape(config), corpus, context, kept(config, observer)),
-        world_(context.world->group(context.rank, everyone(context.world->size()))),
+        world_(wire::everyone(*context.world, context.rank)),
         rate_{config.optim.lr, config.optim.min_lr, config.optim.warmup_steps, config.train.steps},
         flops_(step_flops(trainer_.schedule())) {
     if (observer_.memory) rows_.emplace(trainer_.executor(), context_);
@@ -294,11 +288,11 @@ RunReport train(const Config& config, const data::Corpus& corpus, const RunObser
   std::optional<Recording> recording;
   if (observer.timeline) recording.emplace(build_step(run_shape(config)).schedule);
   wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
-    agree(*world.group(rank, everyone(world.size())), what_ranks_share(config, build_step(run_shape(config))));
+    agree(*wire::everyone(world, rank), what_ranks_share(config, build_step(run_shape(config))));
     Walk walk(config, corpus, observer, {rank, &world, dtype_of(config)}, recording ? &*recording : nullptr);
     const RunReport mine = walk.run(stop);
     if (rank == 0 || wire::launched()) report = mine;
-    if (recording && wire::launched()) recording->share(rank, *world.group(rank, everyone(world.size())));
+    if (recording && wire::launched()) recording->share(rank, *wire::everyone(world, rank));
   });
   if (recording && report.last_step > report.first_step)
     observer.timeline(recording->schedule(), recording->timeline());

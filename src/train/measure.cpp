@@ -31,7 +31,7 @@ RecordedSteps record_steps(const Config& config, const StepRequest& request) {
     wire::SlowWorld slow(world, request.delay);
     RankContext context{rank, request.delay ? static_cast<wire::World*>(&slow) : &world, dtype_of(config)};
     Trainer trainer(config, shape, corpus, context);
-    const auto all = everyone({rank, &world});
+    const auto all = wire::everyone(world, rank);
     trainer.observe(recording.observer(rank));
     for (int64_t step = 0; step < request.warm_up + request.steps; ++step) {
       recording.begin(rank);

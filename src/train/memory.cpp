@@ -91,7 +91,7 @@ void RowWatch::note(const Span& span) {
 }
 
 std::vector<RowTables> RowWatch::whole() {
-  const std::shared_ptr<wire::Group> world = everyone(context_);
+  const std::shared_ptr<wire::Group> world = wire::everyone(*context_.world, context_.rank);
   std::vector<RowTables> all;
   for (const auto& parts : parts_) {
     RowTables& tables = all.emplace_back();
@@ -133,7 +133,7 @@ MemoryComparison compare_memory(const Executor& executor, RowWatch& watch, RankC
   const MemoryPlan plan = plan_memory(
       schedule, executor.types(),
       {.rank = context.rank, .item = item_of(context.dtype), .kept = RowWatch::tables(schedule), .tables = tables});
-  const std::shared_ptr<wire::Group> world = everyone(context);
+  const std::shared_ptr<wire::Group> world = wire::everyone(*context.world, context.rank);
   const at::Tensor mine = at::empty({kNumbers}, at::kLong), all = at::empty({world->size(), kNumbers}, at::kLong);
   int64_t* to = mine.mutable_data_ptr<int64_t>();
   write(plan.peak, to);

@@ -1,11 +1,11 @@
 #include "train/schedule_choice.h"
 
 #include <mutex>
-#include <numeric>
 
 #include "base/errors.h"
 #include "base/launch.h"
 #include "plan/machine_file.h"
+#include "train/checkpoint.h"
 #include "train/durable_file.h"
 #include "train/loop.h"
 #include "train/texts.h"
@@ -48,6 +48,39 @@ bool computes_the_same(const Config& config, const ModelSizes& right) {
   }
   const ModelSizes mine = model_sizes(config);
   return mine.group == right.group && mine.capacity == right.capacity && mine.aux_group == right.aux_group;
+}
+
+// What the last checkpoint was written by; "" without one.
+std::string saved_config(const Config& config) {
+  const auto folder = find_latest(config.log.dir);
+  return folder ? Checkpoint(*folder).config() : "";
+}
+
+bool is_of(const Candidate& c, const Config& saved) {
+  const ScheduleConfig& s = saved.schedule;
+  const int64_t backward = s.chunks_backward > 0 ? s.chunks_backward : s.chunks;
+  return name(c.family) == s.moe && (c.fuse == Fuse::yes) == (s.fuse == "yes") && c.chunks == s.chunks &&
+         c.chunks_backward == backward && (c.lanes > 0) == s.lanes;
+}
+
+// Takes the choice that a checkpoint was written by; false where it does not stand to choose, as in another layout.
+bool keep(ChosenSchedule& chosen, const Config& config, const Config& saved) {
+  const auto kept = std::ranges::find_if(chosen.choices, [&](const Choice& c) { return is_of(c.candidate, saved); });
+  if (kept == chosen.choices.end()) return false;
+  chosen.config = asking_for(config, kept->candidate);
+  chosen.by = ChosenSchedule::By::checkpoint;
+  std::rotate(chosen.choices.begin(), kept, kept + 1);
+  return true;
+}
+
+// Those that were tried stand first from now on.
+void take(ChosenSchedule& chosen, const Config& config, const std::vector<Choice>& tried) {
+  std::erase_if(chosen.choices, [&](const Choice& c) {
+    return std::ranges::find(tried, c.candidate, &Choice::candidate) != tried.end();
+  });
+  chosen.choices.insert(chosen.choices.begin(), tried.begin(), tried.end());
+  chosen.config = asking_for(config, tried.front().candidate);
+  chosen.by = ChosenSchedule::By::trial;
 }
 
 }  // namespace
@@ -93,13 +126,36 @@ ChosenSchedule agreed_schedule(const Config& config) {
   layout.schedule.order = "written";  // that asks for no machine
   std::mutex mutex;
   wire::run_ranks(local_options(layout), [&](int rank, wire::World& world) {
-    std::vector<int> all(static_cast<size_t>(world.size()));
-    std::iota(all.begin(), all.end(), 0);
-    Config mine = with_machine_of_first(*world.group(rank, all), config);
+    Config mine = with_machine_of_first(*wire::everyone(world, rank), config);
     const std::lock_guard lock(mutex);
     shared = std::move(mine);
   });
   return choose_schedule(shared);
+}
+
+ChosenSchedule tried_schedule(const Config& config, const TellTrial& tell) {
+  const ChosenSchedule predicted = agreed_schedule(config);
+  if (predicted.choices.size() < 2) return predicted;
+  Config asked = config;
+  asked.schedule.machine_text = predicted.config.schedule.machine_text;
+  const Config base = reference(asked);
+  const RunShape shape = run_shape(base);
+  const Machine machine = machine_of(base);
+  const auto most = static_cast<size_t>(shape.mesh.ranks() > 1 ? config.schedule.trials : 0);
+  ChosenSchedule chosen;
+  std::mutex mutex;
+  wire::run_ranks(local_options(base), [&](int rank, wire::World& world) {
+    const std::string saved = text_of_first(*wire::everyone(world, rank), rank == 0 ? saved_config(config) : "");
+    ChosenSchedule mine = predicted;
+    const bool kept = !saved.empty() && keep(mine, asked, parse_config(saved, "the config of the checkpoint"));
+    if (!kept && most > 1) {
+      const RankContext context{rank, &world, dtype_of(config)};
+      take(mine, asked, try_out(favourites(mine.choices, most), {shape.mesh, shape.sizes, machine}, context, tell));
+    }
+    const std::lock_guard lock(mutex);
+    chosen = std::move(mine);
+  });
+  return chosen;
 }
 
 }  // namespace plait

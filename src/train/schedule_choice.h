@@ -1,8 +1,7 @@
 // The machine that a run is planned for, and what schedule.moe = "auto" becomes on it.
 #pragma once
 #include "base/config.h"
-#include "plan/choose.h"
-#include "wire/group.h"
+#include "train/trials.h"
 
 namespace plait {
 
@@ -16,8 +15,11 @@ std::string machine_text(const Config& config);
 Config with_machine_of_first(wire::Group& everyone, Config config);
 
 struct ChosenSchedule {
-  Config config;                // resolved and valid, of one family
-  std::vector<Choice> choices;  // fastest first; the first one was taken. Empty where the config names a family
+  Config config;  // resolved and valid, of one family
+  // The first one was taken; then those that were tried, by what was measured, and the others as they were predicted.
+  // Empty where the config names a family.
+  std::vector<Choice> choices;
+  enum class By { prediction, trial, checkpoint } by = By::prediction;
 };
 
 // A function of the config and its machine alone, so that all ranks choose the same. Only what computes the same as
@@ -26,5 +28,9 @@ ChosenSchedule choose_schedule(const Config& config, const LoadProfile& load = {
 
 // The same for all ranks of the config, whose processes may have read different files: what a verb does first.
 ChosenSchedule agreed_schedule(const Config& config);
+
+// The same for a verb that runs for long: the ranks first try the favourites (schedule.trials of them) and take what is
+// fastest. A run that goes on from a checkpoint keeps the schedule that wrote it, so that it goes on in the same bits.
+ChosenSchedule tried_schedule(const Config& config, const TellTrial& tell = {});
 
 }  // namespace plait

@@ -8,7 +8,9 @@
 #include "base/errors.h"
 #include "data/corpus.h"
 #include "plan/machine_file.h"
+#include "train/checkpoint.h"
 #include "train/durable_file.h"
+#include "train/testing/scratch_folder.h"
 #include "train/trainer.h"
 #include "wire/ranks.h"
 
@@ -110,6 +112,54 @@ TEST(Auto, refuses_by_name_what_it_decides) {
     }
   EXPECT_THROW(auto_config({"schedule.lanes=true", "schedule.order=written"}), InputError);
   EXPECT_EQ(choose_schedule(auto_config({"schedule.lanes=true"})).config.schedule.order, "overlap");
+}
+
+TEST(Auto, tries_its_favourites_on_the_ranks_and_takes_the_fastest) {
+  const ScratchFolder folder;
+  std::vector<std::string> told;
+  const ChosenSchedule chosen = tried_schedule(auto_config({"schedule.trials=3", "log.dir=" + folder.str()}),
+                                               [&](const std::string& line) { told.push_back(line); });
+  EXPECT_EQ(chosen.by, ChosenSchedule::By::trial);
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told.front(), "tries 3 schedules of a layer");
+  EXPECT_EQ(chosen.config.schedule.moe, name(chosen.choices.front().candidate.family));
+  EXPECT_EQ(std::ranges::count_if(chosen.choices, [](const Choice& c) { return c.measured > 0; }), 3);
+  for (size_t i = 0; i < 3; ++i) EXPECT_GT(chosen.choices[i].measured, 0) << "those that were tried stand first";
+  EXPECT_EQ(chosen.choices.size(), choose_schedule(auto_config({})).choices.size());
+  validate(chosen.config);
+  EXPECT_EQ(tried_schedule(chosen.config).config, chosen.config) << "what is named is not chosen again";
+}
+
+TEST(Auto, without_trials_takes_what_is_predicted) {
+  const ScratchFolder folder;
+  const Config config = auto_config({"schedule.trials=0", "log.dir=" + folder.str()});
+  const ChosenSchedule chosen = tried_schedule(config);
+  EXPECT_EQ(chosen.by, ChosenSchedule::By::prediction);
+  EXPECT_EQ(chosen.config, choose_schedule(config).config);
+}
+
+// Of a run in this folder that got as far as one step.
+void save_run_of(const Config& config) {
+  save_checkpoint(
+      config.log.dir,
+      {.state = {.step = 1, .seed = 1, .config = to_toml(config), .more = {}}, .model = {}, .optimizer = {}, .get = {}},
+      1);
+}
+
+TEST(Auto, goes_on_from_a_checkpoint_with_the_schedule_that_wrote_it) {
+  for (const std::string written : {"ted", "s2"}) {
+    const ScratchFolder folder;
+    const Config config = auto_config({"schedule.trials=2", "log.dir=" + folder.str()});
+    Config begun = config;
+    begun.schedule.moe = written;
+    if (written == "s2") begun.schedule.fuse = "yes";
+    save_run_of(begun);
+    const ChosenSchedule chosen = tried_schedule(config);
+    EXPECT_EQ(chosen.by, ChosenSchedule::By::checkpoint);
+    EXPECT_EQ(chosen.config.schedule.moe, written);
+    EXPECT_EQ(chosen.config.schedule.fuse, written == "s2" ? "yes" : "auto");
+    EXPECT_EQ(name(chosen.choices.front().candidate.family), written);
+  }
 }
 
 TEST(Auto, of_a_model_without_experts_is_the_usual_schedule) {

@@ -85,12 +85,7 @@ class Replicas {
 // A few steps of one rank among others; what is gathered is whole on all ranks.
 Outcome walk(Trainer& trainer, const RunShape& shape, RankContext context, const Replicas& replicas) {
   Outcome out;
-  const auto everyone = [&] {
-    std::vector<int> all(shape.mesh.ranks());
-    for (int r = 0; r < shape.mesh.ranks(); ++r) all[r] = r;
-    return all;
-  };
-  const auto group = context.world->group(context.rank, everyone());
+  const auto group = wire::everyone(*context.world, context.rank);
   for (int step = 0; step < kSteps; ++step) {
     const StepResult r = trainer.step(step, rate(shape.optimizer.kind));
     const auto faults = replicas.compare(trainer, *group, step + 1);

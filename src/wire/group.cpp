@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include <cstring>
+#include <numeric>
 
 #include "base/errors.h"
 #include "wire/contracts.h"
@@ -73,6 +74,12 @@ std::string_view name_of(Collective kind) {
 }
 
 at::Tensor World::memory(int64_t bytes) { return at::empty({bytes}, at::kByte); }
+
+std::shared_ptr<Group> everyone(World& world, int rank) {
+  std::vector<int> all(static_cast<size_t>(world.size()));
+  std::iota(all.begin(), all.end(), 0);
+  return world.group(rank, std::move(all));
+}
 
 std::shared_ptr<Group> alone(int world_rank) { return std::make_shared<Alone>(world_rank); }
 

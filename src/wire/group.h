@@ -80,6 +80,9 @@ class World {
   virtual void fail() = 0;
 };
 
+// The group of all ranks.
+std::shared_ptr<Group> everyone(World& world, int rank);
+
 // The group of one: every collective is a local copy or nothing.
 std::shared_ptr<Group> alone(int world_rank);
 

@@ -107,9 +107,7 @@ void run_launched(const LocalOptions& options, std::function<void(int rank, Worl
     const MpiWatch watch(mpi, world, options.timeout,
                          [&](const std::string& what) { end.now(what, End::Tell::report); });
     body(mpi.rank(), world);
-    std::vector<int> all(mpi.size());
-    for (int r = 0; r < mpi.size(); ++r) all[r] = r;
-    world.group(mpi.rank(), all)->barrier();  // whoever does more than the others shows here
+    everyone(world, mpi.rank())->barrier();  // whoever does more than the others shows here
     board.state = RankBoard::State::ended;
   } catch (const InputError& error) {
     end.now(error.what(), End::Tell::line);

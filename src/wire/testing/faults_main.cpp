@@ -27,9 +27,7 @@ void go_wrong(const std::string& how) {
 }
 
 void walk(const std::string& how, int rank, World& world) {
-  std::vector<int> all(world.size());
-  for (int r = 0; r < world.size(); ++r) all[r] = r;
-  const auto everyone = world.group(rank, all), pair = world.group(rank, {rank / 2 * 2, rank / 2 * 2 + 1});
+  const auto all = everyone(world, rank), pair = world.group(rank, {rank / 2 * 2, rank / 2 * 2 + 1});
   RankBoard& board = world.board(rank);
   const at::Tensor x = at::zeros({1000}, at::kFloat);
   for (int step = 1; step <= kSteps; ++step) {
@@ -39,7 +37,7 @@ void walk(const std::string& how, int rank, World& world) {
     board.lanes[0].end_step();
     if (rank == 1 && step == kFault) go_wrong(how);
     board.lanes[0].begin_step("step 8 leave -> %norm");
-    everyone->all_reduce({&x, 1});
+    all->all_reduce({&x, 1});
     board.lanes[0].end_step();
   }
   if (rank == 1 && how == "more") pair->all_reduce({&x, 1});

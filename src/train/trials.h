@@ -1,0 +1,28 @@
+// The favourites of a choice, run on the ranks themselves: a prediction tells which schedules come into question, a few
+// runs of a layer which of them is fastest here.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "plan/choose.h"
+#include "run/executor.h"
+
+namespace plait {
+
+struct TrialLayer {
+  const Mesh& mesh;
+  const ModelSizes& sizes;
+  const Machine& machine;  // that lists on lanes are ordered for
+  double seconds = 3;      // to look at those near the fastest; large layers take longer
+};
+
+// Called at rank 0 with a line of what is tried now.
+using TellTrial = std::function<void(const std::string& line)>;
+
+// The choices with what was measured, fastest first: in turns, all of them a few times, then those alone that came near
+// the fastest, then those that still do. Every rank of the world calls it with the same and gets the same. Holds the
+// parameters and buffers of one layer for each choice meanwhile.
+std::vector<Choice> try_out(std::vector<Choice> choices, const TrialLayer& layer, RankContext context,
+                            const TellTrial& tell = {});
+
+}  // namespace plait
