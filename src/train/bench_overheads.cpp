@@ -1,6 +1,7 @@
 #include "train/bench_overheads.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "plan/choose.h"
 #include "plan/fit.h"
@@ -10,7 +11,7 @@
 namespace plait {
 namespace {
 
-constexpr double kMostSeconds = 20e-3, kMostCrowding = 4;
+constexpr double kMostSeconds = 10e-3, kMostCrowding = 4;
 constexpr Repeats kRepeats{.seconds = 0.5, .least = 7, .most = 25, .row = 0};
 
 struct Size {
@@ -19,7 +20,7 @@ struct Size {
 };
 // All messages of the first cross what ep crosses; the others gather within, too.
 constexpr Size kAcross[] = {{1, 1, 256, 128}, {1, 1, 512, 192}, {1, 1, 1024, 128}};
-constexpr Size kWithin[] = {{2, 2, 256, 128}, {1, 2, 512, 192}, {2, 2, 1024, 128}};
+constexpr Size kWithin[] = {{2, 2, 256, 128}, {1, 2, 512, 192}, {2, 2, 1024, 128}, {4, 2, 512, 192}};
 // These compute for as long as they send.
 constexpr Size kBusy[] = {{2, 2, 768, 384}, {1, 1, 512, 384}, {1, 2, 1024, 256}};
 
@@ -53,27 +54,36 @@ LayerSample sample(const Mesh& mesh, const Size& size, int64_t chunks) {
   return {s, build_moe_layer(mesh, s), 0};
 }
 
-// The overhead at which as much is told as was measured; the more of it, the more is told.
-template <class Told>
-double solve(double measured, double most, Told told) {
-  double low = 0, high = most;
-  for (int i = 0; i < 30; ++i) {
-    const double middle = (low + high) / 2;
-    (told(middle) < measured ? low : high) = middle;
+// The overhead with which what is told lies nearest to what was measured, by the sum of the logarithms' distances: a
+// layer that an overhead hardly matters to has little to say about it. set(machine, o) gives the machine an overhead.
+template <class Set>
+double nearest(const std::vector<LayerSample>& samples, double most, Machine machine, Set set) {
+  const auto distance = [&](double o) {
+    set(machine, o);
+    double sum = 0;
+    for (const LayerSample& s : samples) sum += std::abs(std::log(s.told(machine) / s.seconds));
+    return sum;
+  };
+  constexpr int kSteps = 8;
+  double low = 0, high = most, best = 0;
+  while (high - low > most / 1e3) {
+    double least = INFINITY;
+    const double step = (high - low) / kSteps;
+    for (int i = 0; i <= kSteps; ++i) {
+      const double o = low + step * i, d = distance(o);
+      if (d < least) least = d, best = o;
+    }
+    low = std::max(0.0, best - step);
+    high = std::min(most, best + step);
   }
-  return low;
+  return best;
 }
 
-// The middle one of the overheads that the samples ask for; set(machine, o) gives the machine an overhead.
+// The same for all ranks, which have the same samples: the first one seeks.
 template <class Set>
-double solve(const std::vector<LayerSample>& samples, double most, Machine machine, Set set) {
-  std::vector<double> all;
-  for (const LayerSample& s : samples)
-    all.push_back(solve(s.seconds, most, [&](double o) {
-      set(machine, o);
-      return s.told(machine);
-    }));
-  return all.empty() ? 0 : median(all);
+double solve(const std::vector<LayerSample>& samples, double most, GroupClock& clock, const Machine& machine, Set set) {
+  if (samples.empty()) return 0;
+  return clock.agreed(clock.rank() == 0 ? nearest(samples, most, machine, set) : 0);
 }
 
 // The order of steps on lanes is made for this machine.
@@ -107,18 +117,18 @@ void measure_overheads(GroupClock& clock, wire::World& world, int per_node, Mach
   if (clock.ranks() == 1) return;
   const LaneOrder lanes{machine, per_node};
   Level &far = machine.levels.back(), &near = machine.levels.front();
-  far.meet = solve(timed(kAcross, clock, world, nullptr), kMostSeconds, machine,
+  far.meet = solve(timed(kAcross, clock, world, nullptr), kMostSeconds, clock, machine,
                    [](Machine& m, double o) { m.levels.back().meet = o; });
-  far.hand_over = solve(timed(kAcross, clock, world, &lanes), kMostSeconds, machine,
+  far.hand_over = solve(timed(kAcross, clock, world, &lanes), kMostSeconds, clock, machine,
                         [](Machine& m, double o) { m.levels.back().hand_over = o; });
   if (machine.levels.size() > 1) {
-    near.meet = solve(timed(kWithin, clock, world, nullptr), kMostSeconds, machine,
+    near.meet = solve(timed(kWithin, clock, world, nullptr), kMostSeconds, clock, machine,
                       [](Machine& m, double o) { m.levels.front().meet = o; });
-    near.hand_over = solve(timed(kWithin, clock, world, &lanes), kMostSeconds, machine,
+    near.hand_over = solve(timed(kWithin, clock, world, &lanes), kMostSeconds, clock, machine,
                            [](Machine& m, double o) { m.levels.front().hand_over = o; });
   }
-  machine.crowding =
-      solve(timed(kBusy, clock, world, &lanes), kMostCrowding, machine, [](Machine& m, double o) { m.crowding = o; });
+  machine.crowding = solve(timed(kBusy, clock, world, &lanes), kMostCrowding, clock, machine,
+                           [](Machine& m, double o) { m.crowding = o; });
 }
 
 }  // namespace plait
