@@ -124,7 +124,7 @@ void add_running(std::vector<Key>& keys, Config& c) {
        {"schedule.moe",
         &c.schedule.moe,
         kAny,
-        "family of the MoE schedule; auto: with fuse, chunks and order, what is fastest on schedule.machine",
+        "family of the MoE schedule; auto: with fuse, chunks and order, what is fastest on schedule.machine, by trial",
         {"sharded", "ted", "dtd", "s1", "s2", "parm", "auto"}},
        {"schedule.fuse",
         &c.schedule.fuse,

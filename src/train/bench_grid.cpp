@@ -221,13 +221,12 @@ class LayerGrid {
   void warm_up() {
     const std::vector<Way*> ways = distinct();
     expects(!ways.empty(), "a layer of the grid runs in some way");
-    data_ = layer_data(ways.front()->shape.sizes);
     for (Way* way : ways) {
       RankContext context = context_;
       context.ranks_per_node = way->lanes;
       Keep keep{{way->layer.y}};
       for (const auto& [name, gradient] : way->layer.gradients) keep.values.push_back(gradient);
-      way->rank = std::make_unique<LayerRank>(way->layer, data_, context, keep);
+      way->rank = std::make_unique<LayerRank>(way->layer, way->shape.sizes, context, keep);
       way->rank->run();
       const double second = largest(*world_, {step_ms(*way)}).front();
       way->steps = std::clamp<int64_t>(std::llround(kRoundMs / std::max(second, 1e-3)), 1, kMostSteps);
@@ -334,7 +333,6 @@ class LayerGrid {
   const GridSetting& setting_;
   RankContext context_;
   std::shared_ptr<wire::Group> world_;
-  LayerData data_;
   Tensors signs_;
   std::vector<Way> ways_;
   int64_t round_ = 0;

@@ -62,7 +62,7 @@ class BenchRank {
       : shared_(shared),
         context_(context),
         world_(wire::everyone(*context.world, context.rank)),
-        layer_(shared.layer, shared.data, context, kept()),
+        layer_(shared.layer, shared.shape.sizes, context, kept()),
         profile_(executor().schedule()) {
     for (int i = 0; i < kWarmUp; ++i) layer_.run();
     products_.emplace(executor(), context_);
@@ -165,7 +165,7 @@ class BenchRank {
   }
 
   int64_t measured_live_bytes() {
-    LayerRank keeps_all(shared_.layer, shared_.data, context_, {.what = Keep::What::all});
+    LayerRank keeps_all(shared_.layer, shared_.shape.sizes, context_, {.what = Keep::What::all});
     keeps_all.run();
     return live_bytes(keeps_all.executor(), kept().values);
   }

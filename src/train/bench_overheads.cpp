@@ -36,8 +36,7 @@ struct LayerSample {
   void time(GroupClock& clock, wire::World& world) {
     RankContext context{clock.rank(), &world, at::kFloat};
     context.ranks_per_node = lanes;
-    const LayerData data = layer_data(sizes);
-    LayerRank rank(layer, data, context);
+    LayerRank rank(layer, sizes, context);
     seconds = clock.median([&] { rank.run(); }, kRepeats);
   }
 };

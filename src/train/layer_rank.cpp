@@ -5,6 +5,8 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+
 #include "base/errors.h"
 #include "base/random.h"
 #include "run/call.h"
@@ -59,9 +61,9 @@ LayerData layer_data(const ModelSizes& sizes) {
            at::zeros({sizes.tokens()}, at::kLong), random_noise(sizes)}};
 }
 
-LayerRank::LayerRank(const MoeLayer& layer, const LayerData& data, RankContext context, Keep keep)
-    : all_(data), context_(context), executor_(layer.schedule, context, std::move(keep)) {
-  bind();
+LayerRank::LayerRank(const MoeLayer& layer, const ModelSizes& sizes, RankContext context, Keep keep)
+    : context_(context), executor_(layer.schedule, context, std::move(keep)) {
+  bind(layer, sizes);
 }
 
 void LayerRank::run() {
@@ -76,27 +78,29 @@ at::ScalarType LayerRank::real(const Type& type) const {
   return type.dtype == Dtype::full ? full_precision(context_.dtype) : context_.dtype;
 }
 
-void LayerRank::bind() {
+at::Tensor LayerRank::random_part(const Parameter& like, const Type& type) const {
+  return initial_part(like, {like.dims, type}, 1, where(full_precision(context_.dtype))).to(real(type));
+}
+
+void LayerRank::bind(const MoeLayer& layer, const ModelSizes& sizes) {
   const Schedule& s = executor_.schedule();
   for (const Leaf& leaf : s.leaves) {
     const std::string& name = s.names[leaf.value];
     if (leaf.kind == LeafKind::parameter)
-      executor_.bind(name, part_of(all_.parameters.at(name), leaf.type, where(real(leaf.type))));
+      executor_.bind(name, random_part(*std::ranges::find(layer.parameters, name, &Parameter::name), leaf.type));
     if (leaf.kind == LeafKind::state) executor_.bind(name, at::zeros(local_shape(s.mesh, leaf.type), real(leaf.type)));
-    if (leaf.kind == LeafKind::data) data_[name] = data(name, leaf.type);
+    if (leaf.kind == LeafKind::data) data_[name] = data(name, leaf.type, sizes);
   }
 }
 
-at::Tensor LayerRank::data(const std::string& leaf, const Type& type) const {
-  const PlainTokens& tokens = all_.tokens;
-  if (leaf == "x") return part_of(tokens.x_TD, type, where(real(type)));
-  if (leaf == "dy") return part_of(tokens.dy_TD, type, where(real(type)));
+at::Tensor LayerRank::data(const std::string& leaf, const Type& type, const ModelSizes& sizes) const {
+  if (leaf == "x" || leaf == "dy") return random_part({.name = leaf, .init_std = 1, .dims = type.dims}, type);
   if (leaf == "mask") return at::ones(local_shape(executor_.schedule().mesh, type), at::kLong);
-  if (leaf == "inv_tokens") return at::full({}, 1 / static_cast<double>(tokens.x_TD.size(0)), real(type));
+  if (leaf == "inv_tokens") return at::full({}, 1 / static_cast<double>(sizes.tokens()), real(type));
   if (leaf == "step_key") return at::full({}, kStepKey, at::kLong);
   if (leaf == "share") return at::ones({}, real(type));
   expects(leaf == "ids", "no data for leaf " + leaf);
-  return part_of(tokens.ids_T, type, where(at::kLong));
+  return part_of(random_ids(sizes.tokens()), type, where(at::kLong));
 }
 
 }  // namespace plait

@@ -1,5 +1,6 @@
-// One rank of a MoE layer alone: parameters and random data as whole tensors, which depend on the sizes only, and the
-// executor that runs the layer on this rank's part of them.
+// One rank of a MoE layer alone: the executor that runs the layer, on parameters as one rank starts with them and
+// random tokens, of which each rank makes its own part. They depend on the sizes only, so they are the same at every
+// layout.
 #pragma once
 #include "layers/moe_layer.h"
 #include "run/executor.h"
@@ -7,7 +8,7 @@
 
 namespace plait {
 
-// The same on every rank and at every layout.
+// What the ranks hold parts of, as whole tensors: for those who look at all of it.
 struct LayerData {
   Tensors parameters;  // as one rank starts with them
   PlainTokens tokens;
@@ -16,8 +17,8 @@ LayerData layer_data(const ModelSizes& sizes);
 
 class LayerRank {
  public:
-  // Every rank of the world makes one. `data` must outlive it.
-  LayerRank(const MoeLayer& layer, const LayerData& data, RankContext context, Keep keep = {});
+  // Every rank of the world makes one.
+  LayerRank(const MoeLayer& layer, const ModelSizes& sizes, RankContext context, Keep keep = {});
 
   // Forward and backward, once. Every rank calls it.
   void run();
@@ -31,10 +32,10 @@ class LayerRank {
  private:
   StepTypes where(at::ScalarType dtype) const { return {executor_.schedule().mesh, context_.rank, {}, {}, dtype}; }
   at::ScalarType real(const Type& type) const;  // what numbers of this type are made of
-  void bind();
-  at::Tensor data(const std::string& leaf, const Type& type) const;
+  void bind(const MoeLayer& layer, const ModelSizes& sizes);
+  at::Tensor random_part(const Parameter& like, const Type& type) const;
+  at::Tensor data(const std::string& leaf, const Type& type, const ModelSizes& sizes) const;
 
-  const LayerData& all_;
   RankContext context_;
   Executor executor_;
   std::map<std::string, at::Tensor> data_;

@@ -13,36 +13,40 @@
 namespace plait {
 namespace {
 
-// Each look is longer, at those alone that came near the fastest in the one before.
-struct Look {
-  Repeats repeats;
-  double near;
-};
-std::vector<Look> looks(double seconds) {
-  return {{{.seconds = 0, .least = 2, .most = 2, .row = seconds / 200}, 1.25},
-          {{.seconds = seconds * 0.4, .least = 4, .most = 20, .row = seconds / 100}, 1.08},
-          {{.seconds = seconds * 0.6, .least = 5, .most = 20, .row = seconds / 100}, 1}};
-}
+constexpr double kNear = 1.25, kStillNear = 1.08;  // of the fastest so far
+constexpr size_t kMostHeld = 6;                    // layers at the same time
 
 struct Runner {
   Choice choice;
   std::unique_ptr<LayerRank> layer;
 };
 
-Runner runner(const Choice& choice, const TrialLayer& trial, const LayerData& data, RankContext context) {
+Runner runner(const Choice& choice, const TrialLayer& trial, RankContext context) {
   const Candidate& c = choice.candidate;
-  MoeLayer layer = build_moe_layer(trial.mesh, with(one_layer(trial.sizes), c));
+  const ModelSizes sizes = with(one_layer(trial.sizes), c);
+  MoeLayer layer = build_moe_layer(trial.mesh, sizes);
   if (c.lanes > 0) layer.schedule = overlapped(layer.schedule, trial.machine, c.lanes);
   context.ranks_per_node = c.lanes;
-  return {choice, std::make_unique<LayerRank>(layer, data, context)};
+  return {choice, std::make_unique<LayerRank>(layer, sizes, context)};
 }
 
-void time_in_turns(std::vector<Runner>& runners, GroupClock& clock, Repeats repeats) {
+void sort_by_time(std::vector<Runner>& runners) {
+  std::ranges::stable_sort(runners, {}, [](const Runner& r) { return r.choice.measured; });
+}
+
+// The runners in turns; those that are far from the fastest then leave, in front of those that have left before.
+struct Look {
+  Repeats repeats;
+  double near;
+};
+void look(std::vector<Runner>& runners, std::vector<Choice>& left, GroupClock& clock, const Look& look) {
   std::vector<std::function<void()>> works;
   for (Runner& r : runners) works.push_back([&r] { r.layer->run(); });
-  const std::vector<std::vector<double>> times = clock.in_turns(works, repeats);
+  const std::vector<std::vector<double>> times = clock.in_turns(works, look.repeats);
   for (size_t i = 0; i < runners.size(); ++i) runners[i].choice.measured = median(times[i]);
-  std::ranges::stable_sort(runners, {}, [](const Runner& r) { return r.choice.measured; });
+  sort_by_time(runners);
+  for (; runners.back().choice.measured > look.near * runners.front().choice.measured; runners.pop_back())
+    left.insert(left.begin(), runners.back().choice);
 }
 
 }  // namespace
@@ -50,22 +54,33 @@ void time_in_turns(std::vector<Runner>& runners, GroupClock& clock, Repeats repe
 std::vector<Choice> try_out(std::vector<Choice> choices, const TrialLayer& layer, RankContext context,
                             const TellTrial& tell) {
   if (choices.size() < 2) return choices;
-  const LayerData data = layer_data(with(one_layer(layer.sizes), choices.front().candidate));
+  const auto say = [&](const std::string& line) {
+    if (context.rank == 0 && tell) tell(line);
+  };
   GroupClock clock(context.rank, *context.world);
-  std::vector<Runner> runners;
-  for (const Choice& choice : choices) runners.push_back(runner(choice, layer, data, context));
-  std::vector<Choice> left;  // fastest first
-  for (const Look& look : looks(layer.seconds)) {
-    if (context.rank == 0 && tell) tell(fmt::format("tries {} schedules of a layer", runners.size()));
-    time_in_turns(runners, clock, look.repeats);
-    const double fastest = runners.front().choice.measured;
-    for (; runners.back().choice.measured > look.near * fastest; runners.pop_back())
-      left.insert(left.begin(), runners.back().choice);
-    if (runners.size() == 1) break;
+  say(fmt::format("tries {} schedules of a layer", choices.size()));
+  for (Choice& choice : choices) {
+    const Runner r = runner(choice, layer, context);
+    choice.measured =
+        clock.median([&r] { r.layer->run(); }, {.seconds = 0, .least = 2, .most = 2, .row = layer.seconds / 200});
   }
-  choices.clear();
-  for (const Runner& r : runners) choices.push_back(r.choice);
-  choices.insert(choices.end(), left.begin(), left.end());
+  std::ranges::stable_sort(choices, {}, &Choice::measured);
+  std::vector<Runner> runners;
+  std::vector<Choice> left;  // fastest first
+  for (const Choice& choice : choices)
+    if (runners.size() < kMostHeld && choice.measured <= kNear * choices.front().measured)
+      runners.push_back(runner(choice, layer, context));
+    else
+      left.push_back(choice);
+  const double row = layer.seconds / 100;
+  for (const Look& each : {Look{{.seconds = 0.4 * layer.seconds, .least = 4, .most = 20, .row = row}, kStillNear},
+                           Look{{.seconds = 0.6 * layer.seconds, .least = 5, .most = 20, .row = row}, 1}}) {
+    if (runners.size() == 1) break;
+    say(fmt::format("runs the {} fastest on", runners.size()));
+    look(runners, left, clock, each);
+  }
+  choices = std::move(left);
+  for (auto r = runners.rbegin(); r != runners.rend(); ++r) choices.insert(choices.begin(), r->choice);
   return choices;
 }
 

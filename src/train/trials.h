@@ -19,9 +19,9 @@ struct TrialLayer {
 // Called at rank 0 with a line of what is tried now.
 using TellTrial = std::function<void(const std::string& line)>;
 
-// The choices with what was measured, fastest first: in turns, all of them a few times, then those alone that came near
-// the fastest, then those that still do. Every rank of the world calls it with the same and gets the same. Holds the
-// parameters and buffers of one layer for each choice meanwhile.
+// The choices with what was measured, fastest first: all of them a few times, one after another; then those near the
+// fastest, in turns; then those still near, for longer. Every rank of the world calls it with the same and gets the
+// same. Holds the parameters and buffers of at most six layers meanwhile.
 std::vector<Choice> try_out(std::vector<Choice> choices, const TrialLayer& layer, RankContext context,
                             const TellTrial& tell = {});
 
