@@ -223,7 +223,7 @@ TEST(AllToAll, brings_every_row_home_with_uneven_and_empty_parts) {
 
 TEST(UnevenRows, are_gathered_and_scattered_by_owner) {
   for (const int ranks : kRanks) {
-    for (const int64_t scale : {0, 1, 700}) {
+    for (const int64_t scale : {0, 1, 1500}) {
       on_ranks(ranks, [&](Group& group) {
         std::vector<int64_t> rows;
         for (int r = 0; r < ranks; ++r) rows.push_back((r * 5 + 3) % 4 * scale);  // rank 3 has none
@@ -345,7 +345,7 @@ TEST(World, keeps_groups_of_the_same_ranks_apart) {
 // One of 200 collectives, drawn from `draw`; every rank draws the same, then dawdles at its own pace.
 void random_collective(Group& group, uint64_t draw) {
   const int ranks = group.size(), me = group.rank();
-  const int64_t size = hash64(draw, 1) % 2 ? hash64(draw, 2) % 50 : hash64(draw, 2) % 4000;
+  const int64_t size = hash64(draw, 1) % 2 ? hash64(draw, 2) % 50 : hash64(draw, 2) % 12'000;
   const auto type = kTypes[hash64(draw, 3) % 3];
   const auto keys = keys_of(ranks, draw);
   std::this_thread::sleep_for(std::chrono::microseconds(hash64(draw, 100 + me) % 300));

@@ -1,20 +1,17 @@
 #include "wire/direct.h"
 
-#include <c10/util/SmallVector.h>
-
 #include "wire/sum.h"
 
 namespace plait::wire {
 namespace {
 
-constexpr int kFew = 16;  // members for whose places nothing is asked of the system
 using Sources = c10::SmallVector<const std::byte*, kFew>;
 using Targets = c10::SmallVector<std::byte*, kFew>;
 
 // The same place in all members' memory, in the order of the members.
 Sources sources(const Members& members, const Stream::Piece& piece) {
   Sources all;
-  for (const auto& values : members.values) all.push_back(values[piece.value] + piece.skipped);
+  for (int m = 0; m < members.size; ++m) all.push_back(members.at(m, piece.value) + piece.skipped);
   return all;
 }
 
@@ -29,16 +26,16 @@ void sum_all(const Members& members, const Stream& values) {
 
 void sum_own_slice(const Members& members, const Stream& values) {
   Targets targets;
-  values.parts(slice(values.extent(), members.me, members.size()), [&](const Stream::Piece& p, int64_t) {
+  values.parts(slice(values.extent(), members.me, members.size), [&](const Stream::Piece& p, int64_t) {
     targets.clear();
-    for (const auto& theirs : members.values) targets.push_back(theirs[p.value] + p.skipped);
+    for (int m = 0; m < members.size; ++m) targets.push_back(members.at(m, p.value) + p.skipped);
     sum_into(p.type, sources(members, p), targets, p.bytes);
   });
 }
 
 void sum_part(const Members& members, int64_t start, const at::Tensor& out) {
   Sources parts;
-  for (const auto& values : members.values) parts.push_back(values[0] + start);
+  for (int m = 0; m < members.size; ++m) parts.push_back(members.at(m) + start);
   std::byte* const target = bytes_of(out);
   sum_into(out.scalar_type(), parts, {&target, 1}, static_cast<int64_t>(out.nbytes()));
 }
@@ -50,9 +47,9 @@ void fetch(const Members& members, std::span<const Slice> parts, const at::Tenso
     to.push_back(next);
     next += part.size();
   }
-  for (int i = 1; i < members.size(); ++i) {
-    const int m = (members.me + i) % members.size();  // no two read the same memory at once
-    copy_bytes(to[m], members.values[m][0] + parts[m].begin, parts[m].size());
+  for (int i = 1; i < members.size; ++i) {
+    const int m = (members.me + i) % members.size;  // no two read the same memory at once
+    copy_bytes(to[m], members.at(m) + parts[m].begin, parts[m].size());
   }
 }
 

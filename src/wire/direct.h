@@ -1,16 +1,24 @@
 // What a member does where the memory of all members lies open to it, between the moment when all have come and the one
 // when all are through: the same for threads and for processes of a node.
 #pragma once
+#include <c10/util/SmallVector.h>
+
 #include "wire/stream.h"
 
 namespace plait::wire {
 
+inline constexpr int kFew = 16;                // members whose parts are told without asking the system for memory
+using Slices = c10::SmallVector<Slice, kFew>;  // by member
+
 // Values of all members, as this one reaches them.
 struct Members {
-  int me = 0;                                            // the place of this one
-  std::vector<std::span<std::byte* const>> values = {};  // of each member: where each of its values begins
+  int me = 0;                          // the place of this one
+  int size = 0;                        // how many members there are
+  std::vector<std::byte*> begin = {};  // of the values: all of the first member, then all of the second, ...
 
-  int size() const { return static_cast<int>(values.size()); }
+  std::byte* at(int member, size_t value = 0) const {
+    return begin[static_cast<size_t>(member) * (begin.size() / static_cast<size_t>(size)) + value];
+  }
 };
 
 // This member's values become the sums over all members.

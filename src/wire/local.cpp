@@ -61,8 +61,10 @@ class LocalGroup final : public Group {
   // What all have brought, once all have come.
   const Members& members() {
     members_.me = member_;
-    members_.values.clear();
-    for (int m = 0; m < size(); ++m) members_.values.emplace_back(post(m).values);
+    members_.size = size();
+    members_.begin.clear();
+    for (int m = 0; m < size(); ++m)
+      members_.begin.insert(members_.begin.end(), post(m).values.begin(), post(m).values.end());
     return members_;
   }
 
@@ -104,7 +106,7 @@ void LocalGroup::gather(const at::Tensor& in, const at::Tensor& out, std::span<c
   bring(mine, in);
   mine.shape = std::move(shape);
   copy_bytes(bytes_of(out) + part_of(member_, bytes).begin, bytes_of(in), own);
-  std::vector<Slice> parts;
+  Slices parts;
   for (const int64_t b : bytes) parts.push_back({0, b});
   begin();
   fetch(members(), parts, out);
@@ -159,7 +161,7 @@ void LocalGroup::all_to_all(const at::Tensor& in, const at::Tensor& out, std::sp
   mine.send_rows.assign(send_rows.begin(), send_rows.end());
   mine.receive_rows.assign(receive_rows.begin(), receive_rows.end());
   begin();
-  std::vector<Slice> parts;
+  Slices parts;
   for (int m = 0; m < size(); ++m) {
     const Slice rows = part_of(member_, post(m).send_rows);
     parts.push_back({rows.begin * row, rows.end * row});

@@ -106,9 +106,11 @@ void NodeGroup::gather(std::span<const int64_t> bytes, const at::Tensor& in, con
   const std::vector<int64_t> starts = starts_of(bytes);
   for (int64_t b : bytes) call.signature = mix(call.signature, b);
   copy_bytes(bytes_of(out) + starts[rank()], bytes_of(in), call.bytes);
-  std::vector<Slice> parts;
-  for (int64_t b : bytes) parts.push_back({0, b});
-  const auto direct = [&](const Members& members) { fetch(members, parts, out); };
+  const auto direct = [&](const Members& members) {
+    Slices parts;
+    for (int64_t b : bytes) parts.push_back({0, b});
+    fetch(members, parts, out);
+  };
   if (std::ranges::all_of(bytes, [](int64_t b) { return b <= kPostBytes; })) return meeting_.meet_small(call, direct);
   call.rounds = (call.bytes + kSlot - 1) / kSlot;
   const auto part = [&](int m, int64_t r) { return std::clamp<int64_t>(bytes[m] - r * kSlot, 0, kSlot); };
@@ -203,7 +205,7 @@ void NodeGroup::all_to_all(const at::Tensor& in, const at::Tensor& out, std::spa
     }
   };
   const auto direct = [&](const Members& members) {
-    std::vector<Slice> parts;
+    Slices parts;
     for (int m = 0; m < size(); ++m) parts.push_back(part_of(rank(), bytes_of_rows(meeting_.send_rows(m), row)));
     fetch(members, parts, out);
   };
@@ -216,15 +218,15 @@ void NodeGroup::broadcast(const at::Tensor& value, int root) {
   NodeCall call{.kind = Collective::broadcast,
                 .bytes = bytes,
                 .signature = mix(mix(type_key(value), bytes), root),
-                .rounds = rank() == root ? (bytes + kSlot - 1) / kSlot : 0};
-  if (rank() == root) call.values = {&value, 1};
+                .rounds = rank() == root ? (bytes + kSlot - 1) / kSlot : 0,
+                .values = {&value, 1}};
   const auto part = [&](int64_t r) { return std::min(kSlot, bytes - r * kSlot); };
   const auto fill = [&](int64_t r) { copy_bytes(my_slot(r), bytes_of(value) + r * kSlot, part(r)); };
   const auto drain = [&](int64_t r) {
     if (rank() != root) copy_bytes(bytes_of(value) + r * kSlot, slot(root, r), part(r));
   };
   const auto direct = [&](const Members& members) {
-    if (rank() != root) copy_bytes(bytes_of(value), members.values[root][0], bytes);
+    if (rank() != root) copy_bytes(bytes_of(value), members.at(root), bytes);
   };
   meeting_.meet(call, fill, drain, direct);
 }

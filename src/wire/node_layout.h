@@ -19,6 +19,7 @@ struct NodePost {
   int64_t bytes;       // that this member brings
   uint64_t signature;  // of what must be equal at all members
   int64_t rounds;      // blocks that this member needs to send all
+  int64_t least;       // bytes of a message that go directly for this member, if all members' values can be reached
   int64_t places;      // values whose places in its shared memory stand in `copy`; -1: not all of them lie there
   alignas(64) std::byte copy[kPostBytes];
 };

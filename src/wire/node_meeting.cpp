@@ -13,13 +13,14 @@ namespace {
 constexpr std::chrono::microseconds kNap{20'000}, kShortNap{200};
 constexpr int64_t kMostPlaces = kPostBytes / static_cast<int64_t>(sizeof(int64_t));
 
-// A shorter message is through sooner in slots, from which a member may leave first.
-constexpr int64_t kDirectBytes = 16 << 10;
+// From a slot a member may go on first, which is worth more than a copy where a rank that waits gives up its core.
+constexpr int64_t kWorthWaiting = 64 << 10;
 
 }  // namespace
 
 NodeMeeting::NodeMeeting(MemberOptions options, std::byte* memory)
     : options_(std::move(options)), layout_{memory, size()}, text_(ranks_text(ranks())) {
+  members_ = {.me = member(), .size = size()};
   sequence_ = mine().arrived;
   round_ = mine().drained;
 }
@@ -32,6 +33,8 @@ void NodeMeeting::open(const NodeCall& call) {
   mine.bytes = call.bytes;
   mine.signature = call.signature;
   mine.rounds = call.rounds;
+  const bool one_wait = call.kind != Collective::all_reduce;  // through slots
+  mine.least = one_wait && options_.patience.spins == 0 ? kWorthWaiting : kPostBytes;
   mine.places = -1;
   int64_t* rows = layout_.rows(member(), sequence_);
   std::ranges::copy(call.send_rows, rows);
@@ -59,14 +62,13 @@ void NodeMeeting::bring(std::span<const at::Tensor> values) {
 }
 
 const Members& NodeMeeting::brought(std::span<const at::Tensor> values) {
-  clear_members();
+  members_.begin.clear();
   for (int m = 0; m < size(); ++m) {
     std::byte* next = post(m).copy;
     for (const at::Tensor& value : values) {
-      places_[m].push_back(next);
+      members_.begin.push_back(next);
       next += padded(static_cast<int64_t>(value.nbytes()));
     }
-    members_.values.emplace_back(places_[m]);
   }
   return members_;
 }
@@ -82,34 +84,27 @@ bool NodeMeeting::offer(const NodeCall& call) {
     *places++ = *place;
   }
   mine.places = number;
-  return call.bytes > kDirectBytes;
+  return call.bytes > mine.least;
 }
 
 // All members see the same posts, so all of them go the same way.
 bool NodeMeeting::all_offer() const {
-  int64_t most = 0;
+  int64_t most = 0, least = 0;
   for (int m = 0; m < size(); ++m) {
     if (post(m).places < 0) return false;
     most = std::max(most, post(m).bytes);
+    least = std::max(least, post(m).least);
   }
-  return most > kDirectBytes;
+  return most > least;
 }
 
 const Members& NodeMeeting::offered() {
-  clear_members();
+  members_.begin.clear();
   for (int m = 0; m < size(); ++m) {
     const auto* places = reinterpret_cast<const int64_t*>(post(m).copy);
-    for (int64_t v = 0; v < post(m).places; ++v) places_[m].push_back(options_.memory_of[m] + places[v]);
-    members_.values.emplace_back(places_[m]);
+    for (int64_t v = 0; v < post(m).places; ++v) members_.begin.push_back(options_.memory_of[m] + places[v]);
   }
   return members_;
-}
-
-void NodeMeeting::clear_members() {
-  places_.resize(size());
-  for (auto& places : places_) places.clear();
-  members_.me = member();
-  members_.values.clear();
 }
 
 void NodeMeeting::leave() {

@@ -97,7 +97,6 @@ class NodeMeeting {
   bool offer(const NodeCall& call);
   bool all_offer() const;
   const Members& offered();
-  void clear_members();
   // Waits until nobody reads or writes another's memory any more.
   void leave();
 
@@ -115,11 +114,10 @@ class NodeMeeting {
   MemberOptions options_;
   Layout layout_;
   std::string text_;
-  uint32_t sequence_ = 0;                        // collectives begun
-  uint32_t round_ = 0;                           // rounds done since the memory was prepared
-  uint32_t first_round_ = 0;                     // of the collective that is open
-  std::vector<std::vector<std::byte*>> places_;  // by member: what members_ looks at
-  Members members_;
+  uint32_t sequence_ = 0;     // collectives begun
+  uint32_t round_ = 0;        // rounds done since the memory was prepared
+  uint32_t first_round_ = 0;  // of the collective that is open
+  Members members_;           // of the collective that is open
 };
 
 }  // namespace plait::wire
