@@ -9,6 +9,12 @@
 namespace plait::wire {
 namespace {
 
+// Whether this system lets a process open such memory at all.
+bool can_be_reached() {
+  const auto memory = NodeMemory::make(1 << 20);
+  return memory && NodeMemory::reach(memory->address()).memory();
+}
+
 void expect_shared(int rank, World& world) {
   const MpiRuntime& mpi = MpiRuntime::get();
   std::vector<int> all;
@@ -16,7 +22,8 @@ void expect_shared(int rank, World& world) {
   const auto group = world.group(rank, all);
   const at::Tensor mine = world.memory(int64_t{2} << 20);
   mine.fill_(rank + 1);
-  ASSERT_TRUE(mpi.memory()) << "this system lets no process reach another's memory: all messages go through slots";
+  ASSERT_EQ(mpi.memory() != nullptr, can_be_reached()) << "all messages would go through slots";
+  if (!mpi.memory()) return;
   const auto place = mpi.memory()->place(mine);
   ASSERT_TRUE(place);
   const at::Tensor places = at::empty({world.size()}, at::kLong);

@@ -21,6 +21,12 @@ constexpr int64_t kLarge = int64_t{1} << 20;  // the pages of so large a part go
 int64_t page_bytes() { return sysconf(_SC_PAGESIZE); }
 int64_t rounded_up(int64_t bytes, int64_t grain) { return (bytes + grain - 1) / grain * grain; }
 
+int64_t limit(auto what) {
+  rlimit most = {};
+  const bool none = getrlimit(what, &most) != 0 || most.rlim_cur == RLIM_INFINITY;
+  return none ? INT64_MAX : static_cast<int64_t>(most.rlim_cur);
+}
+
 // Where the system promises no more than it has, a page that it cannot give is a failed call for a process's own
 // memory, but the end of the process for a file's.
 bool pages_are_promised() {
@@ -54,11 +60,10 @@ std::shared_ptr<NodeMemory> NodeMemory::make(int64_t bytes) {
 }
 
 int64_t NodeMemory::generous_bytes(int ranks) {
-  int64_t bytes = 2 * sysconf(_SC_PHYS_PAGES) / ranks * page_bytes();
-  rlimit file = {};  // growing a file beyond it would end this process
-  if (getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_cur != RLIM_INFINITY)
-    bytes = std::min<int64_t>(bytes, static_cast<int64_t>(file.rlim_cur) / page_bytes() * page_bytes());
-  return bytes;
+  const int64_t machine = 2 * page_bytes() * sysconf(_SC_PHYS_PAGES) / ranks;
+  const int64_t file = limit(RLIMIT_FSIZE);          // growing a file beyond it would end this process
+  const int64_t own = limit(RLIMIT_AS) / 4 / ranks;  // a process maps what all have
+  return std::min({machine, file, own}) / page_bytes() * page_bytes();
 }
 
 Mapping NodeMemory::reach(const Address& address) {
