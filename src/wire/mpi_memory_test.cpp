@@ -17,9 +17,7 @@ bool can_be_reached() {
 
 void expect_shared(int rank, World& world) {
   const MpiRuntime& mpi = MpiRuntime::get();
-  std::vector<int> all;
-  for (int r = 0; r < world.size(); ++r) all.push_back(r);
-  const auto group = world.group(rank, all);
+  const auto group = everyone(world, rank);
   const at::Tensor mine = world.memory(int64_t{2} << 20);
   mine.fill_(rank + 1);
   ASSERT_EQ(mpi.memory() != nullptr, can_be_reached()) << "all messages would go through slots";
