@@ -43,8 +43,8 @@ class Counted final : public wire::World {
   int size() const override { return world_.size(); }
   void fail() override { world_.fail(); }
   wire::RankBoard& board(int rank) override { return world_.board(rank); }
-  std::shared_ptr<wire::Group> group(int rank, std::vector<int> members, int lane) override {
-    return wire::record(world_.group(rank, std::move(members), lane), traffic_);
+  std::shared_ptr<wire::Group> group(int rank, std::vector<int> members, wire::Caller caller) override {
+    return wire::record(world_.group(rank, std::move(members), caller), traffic_);
   }
 
  private:

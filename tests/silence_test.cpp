@@ -41,9 +41,9 @@ class Watched final : public wire::World {
   int size() const override { return world_.size(); }
   void fail() override { world_.fail(); }
   wire::RankBoard& board(int rank) override { return world_.board(rank); }
-  std::shared_ptr<wire::Group> group(int rank, std::vector<int> members, int lane) override {
+  std::shared_ptr<wire::Group> group(int rank, std::vector<int> members, wire::Caller caller) override {
     if (members.size() == 1) return std::make_shared<Silent>(rank);
-    return wire::record(world_.group(rank, std::move(members), lane), traffic_);
+    return wire::record(world_.group(rank, std::move(members), caller), traffic_);
   }
 
  private:

@@ -39,9 +39,9 @@ def end_with_parent():
 
 def stay_on_cores(a):
     """As bench/cluster places the ranks that it starts; DeepSpeed is a tenth faster so than where the system likes."""
-    cores = os.cpu_count()
-    share = max(1, cores // (a.nodes * a.per_node))
-    os.sched_setaffinity(0, {(a.rank * share + i) % cores for i in range(share)})
+    cores = [int(core) for core in os.environ["CLUSTER_CORES"].split()]
+    share = max(1, len(cores) // (a.nodes * a.per_node))
+    os.sched_setaffinity(0, {cores[(a.rank * share + i) % len(cores)] for i in range(share)})
 
 
 def start_others(a):
@@ -104,7 +104,7 @@ class Asked:
 def main():
     a = arguments()
     a.meet = a.meet or free_address(a)
-    if a.nodes > 1:
+    if "CLUSTER_CORES" in os.environ:
         stay_on_cores(a)
     os.environ.update(OMP_NUM_THREADS=str(a.threads), GLOO_SOCKET_IFNAME="lo" if a.nodes == 1 else "eth0")
     others = start_others(a) if a.rank == 0 else []

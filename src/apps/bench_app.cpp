@@ -132,10 +132,10 @@ constexpr Bench kBenches[] = {
 }  // namespace
 
 Config bench_config(const std::string& path, const BenchSizes& sizes, const std::vector<std::string>& overrides) {
-  if (!path.empty()) return tried_schedule(ready_config(path, overrides)).config;
+  if (!path.empty()) return agreed_schedule(ready_config(path, overrides)).config;
   const Config config = resolve(parse_config(sizes.toml, "the sizes of " + sizes.bench, overrides));
   validate(config);
-  return tried_schedule(config).config;
+  return agreed_schedule(config).config;
 }
 
 namespace {

@@ -148,10 +148,12 @@ int train_app(Arguments arguments) {
             "at the end the seconds of every kind of step, predicted and measured, and the choice")
       .flag("--explain-memory", explain_memory, "tells the memory of a rank, then measures it");
   if (!line.parse(arguments)) return 0;
-  const ChosenSchedule chosen = tried_schedule(ready_config(path, overrides), say_trial);
+  const Config asked = ready_config(path, overrides);
+  const ChosenSchedule agreed = agreed_schedule(asked);
+  expect_memory(agreed.config);
+  const data::Corpus corpus = data::load_corpus(corpus_source(asked));
+  const ChosenSchedule chosen = tried_schedule(asked, agreed, say_trial);
   const Config& config = chosen.config;
-  expect_memory(config);
-  const data::Corpus corpus = data::load_corpus(corpus_source(config));
   fmt::print("{}", config_table(config));
   fmt::print("{} training and {} validation tokens\n", human_count(static_cast<double>(corpus.training().size())),
              human_count(static_cast<double>(corpus.validation().size())));

@@ -228,7 +228,7 @@ std::string layer_table(const GridReport& report, const GridTable& table) {
   std::vector<std::string> header = {"layer", "<th class=\"left\">shape of a data rank</th>"};
   header.insert(header.end(), report.variants.begin(), report.variants.end());
   header.insert(header.end(),
-                {"<th class=\"left\">fastest</th>", "<th class=\"left\">auto took</th>", "predicted", "regret"});
+                {"<th class=\"left\">fastest</th>", "<th class=\"left\">auto took</th>", "auto told", "regret"});
   std::string out =
       "<details open><summary>All layers, ms a step</summary><div class=\"wide\"><table>\n" + row(header, "th");
   for (const GridResult& result : table.results) {

@@ -27,8 +27,9 @@ std::shared_ptr<wire::Group> Groups::over(const std::vector<Atom>& atoms) {
   if (group) return group;
   if (context_.world) {
     std::vector<int> ranks = mesh_.group(context_.rank, atoms);
-    const int on = static_cast<int>(lane(ranks));
-    return group = context_.world->group(context_.rank, std::move(ranks), on);
+    const wire::Caller caller{.lane = static_cast<int>(lane(ranks)),
+                              .lanes = context_.ranks_per_node > 0 ? kNumLanes - 1 : 0};
+    return group = context_.world->group(context_.rank, std::move(ranks), caller);
   }
   expects(mesh_.ranks() == 1, "a schedule of several ranks needs a world");
   return group = wire::alone(context_.rank);

@@ -87,7 +87,8 @@ class MessageBench {
   // Both lanes send for about as long: many messages where one is short.
   PairCost pair(const ShapePair& shapes, Collective within_kind, const std::vector<MeasuredGroup>& groups) {
     begin(fmt::format("all_to_all, {}, beside {}, {}", text(shapes.across), name(within_kind), text(shapes.within)));
-    const GroupPtr across = group_of(shapes.across), within = group_of(shapes.within, 1);
+    const GroupPtr across = group_of(shapes.across, {.lane = 0, .lanes = 1}),
+                   within = group_of(shapes.within, {.lane = 1, .lanes = 1});
     const Row first = row(across, cost_of(groups, shapes.across, Collective::all_to_all), Collective::all_to_all);
     const Row second = row(within, cost_of(groups, shapes.within, within_kind), within_kind);
     const std::vector<std::vector<double>> times =
@@ -106,8 +107,8 @@ class MessageBench {
 
  private:
   // Each thread of a rank calls groups of a lane of its own.
-  GroupPtr group_of(const Digits& digits, int lane = 0) {
-    return world_.group(clock_.rank(), members(digits, clock_.rank()), lane);
+  GroupPtr group_of(const Digits& digits, wire::Caller caller = {}) {
+    return world_.group(clock_.rank(), members(digits, clock_.rank()), caller);
   }
 
   void begin(const std::string& what) {

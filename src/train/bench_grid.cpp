@@ -34,25 +34,6 @@ std::string described(const Config& c, const ModelSizes& s) {
 
 constexpr size_t kMostChoices = 12, kNamedChoices = 4;
 
-// What rank 0 chose, as numbers for the others.
-struct Written {
-  static constexpr size_t kNumbers = 6;
-  std::vector<int64_t> numbers;
-
-  void add(const Choice& choice) {
-    const Candidate& c = choice.candidate;
-    numbers.insert(numbers.end(), {static_cast<int64_t>(c.family), c.fuse == Fuse::yes, c.chunks, c.chunks_backward,
-                                   c.lanes, std::llround(1e12 * choice.seconds)});
-  }
-  std::vector<Choice> read() const {
-    std::vector<Choice> all;
-    for (auto n = numbers.begin(); n != numbers.end(); n += kNumbers)
-      all.push_back({{static_cast<Family>(n[0]), n[1] ? Fuse::yes : Fuse::no, n[2], n[3], static_cast<int>(n[4])},
-                     static_cast<double>(n[5]) * 1e-12});
-    return all;
-  }
-};
-
 LayerVariant variant_of(const Candidate& c, const std::string& name) {
   LayerVariant v{name, {fmt::format("schedule.moe={}", plait::name(c.family))}};
   if (c.family == Family::s1 || c.family == Family::s2 || c.family == Family::sharded)
@@ -158,15 +139,11 @@ class LayerGrid {
   void add_choices() {
     const RunShape shape = run_shape(grid_config(layer_, setting_, {"", {"schedule.moe=sharded"}}));
     const auto trials = static_cast<size_t>(setting_.trials);
-    Written chosen;
-    if (context_.rank == 0) {
-      const std::vector<Choice> all = choices(shape.mesh, shape.sizes, *setting_.machine, setting_.node);
-      for (const Choice& c : favourites(all, trials > 0 ? trials : kMostChoices)) chosen.add(c);
-    }
-    chosen.numbers.resize(static_cast<size_t>(of_first(static_cast<int64_t>(chosen.numbers.size()))));
-    world_->broadcast(at::from_blob(chosen.numbers.data(), {static_cast<int64_t>(chosen.numbers.size())}, at::kLong),
-                      0);
-    std::vector<Choice> all = chosen.read();
+    std::vector<Choice> all;
+    if (context_.rank == 0)
+      all = favourites(choices(shape.mesh, shape.sizes, *setting_.machine, setting_.node),
+                       trials > 0 ? trials : kMostChoices);
+    all = of_first(*world_, all);
     if (trials > 0) {
       add(variant_of(all.front().candidate, "predicted"));
       all = try_out(all, {shape.mesh, shape.sizes, *setting_.machine, setting_.trial_seconds}, context_);
@@ -181,11 +158,6 @@ class LayerGrid {
       else
         ++named;
     }
-  }
-
-  int64_t of_first(int64_t value) {
-    world_->broadcast(at::from_blob(&value, {1}, at::kLong), 0);
-    return value;
   }
 
   void add(const LayerVariant& variant) {

@@ -188,15 +188,15 @@ class Walk {
   }
 
   // Loss and norm are the same on all ranks, so all end here together, and nothing is saved after it.
-  static void expects_finite(const StepResult& r) {
+  void expects_finite(const StepResult& r) const {
     const std::pair<const char*, double> values[] = {
         {"loss", r.nll}, {"auxiliary loss", r.aux}, {"gradient norm", r.skipped ? 0 : r.grad_norm}};
     for (const auto& [what, value] : values)
       if (!std::isfinite(value))
         throw StepFault(fmt::format(
             "the {} is {}; the last checkpoint is as it was: resume from it with a lower optim.lr, or see where it "
-            "begins with `plait verify CONFIG --locate`",
-            what, std::isnan(value) ? "nan" : "infinite"));
+            "begins with `plait verify {}/config.toml --locate`",
+            what, std::isnan(value) ? "nan" : "infinite", config_.log.dir));
   }
 
   void tell(const StepReport& r) {

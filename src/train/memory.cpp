@@ -63,6 +63,11 @@ MemoryPlan predict_memory(const Config& config) {
   return plan_memory(schedule, check(schedule), {.item = item_of(dtype_of(config))});
 }
 
+bool fits_memory(const Config& config) {
+  const std::optional<int64_t> limit = memory_limit(config);
+  return !limit || predict_memory(config).peak.total() <= *limit;
+}
+
 void expect_memory(const Config& config) {
   const std::optional<int64_t> limit = memory_limit(config);
   if (!limit) return;

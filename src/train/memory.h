@@ -11,6 +11,9 @@ namespace plait {
 // What a rank needs, with rows at their expected number: the same on every rank. Allocates nothing.
 MemoryPlan predict_memory(const Config& config);
 
+// Whether it fits memory.limit.
+bool fits_memory(const Config& config);
+
 // Refuses a config that does not fit memory.limit: InputError, which names the largest term and what would lower it.
 void expect_memory(const Config& config);
 

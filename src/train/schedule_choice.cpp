@@ -5,9 +5,11 @@
 #include "base/errors.h"
 #include "base/launch.h"
 #include "plan/machine_file.h"
+#include "train/agreement.h"
 #include "train/checkpoint.h"
 #include "train/durable_file.h"
 #include "train/loop.h"
+#include "train/memory.h"
 #include "train/texts.h"
 #include "train/trainer.h"
 #include "wire/ranks.h"
@@ -56,16 +58,27 @@ std::string saved_config(const Config& config) {
   return folder ? Checkpoint(*folder).config() : "";
 }
 
+// Nothing where an older version wrote what is no config any more.
+std::optional<Config> parsed(const std::string& saved) {
+  try {
+    return resolve(parse_config(saved, "the config of the checkpoint"));
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
 bool is_of(const Candidate& c, const Config& saved) {
-  const ScheduleConfig& s = saved.schedule;
-  const int64_t backward = s.chunks_backward > 0 ? s.chunks_backward : s.chunks;
-  return name(c.family) == s.moe && (c.fuse == Fuse::yes) == (s.fuse == "yes") && c.chunks == s.chunks &&
-         c.chunks_backward == backward && (c.lanes > 0) == s.lanes;
+  const ModelSizes s = model_sizes(saved);
+  const bool ordered = !saved.schedule.lanes || saved.schedule.order == "overlap";
+  return c.family == s.family && (c.fuse == Fuse::yes) == s.fuse && c.chunks == s.chunks &&
+         c.chunks_backward == s.backward_chunks() && (c.lanes > 0) == saved.schedule.lanes && ordered;
 }
 
 // Takes the choice that a checkpoint was written by; false where it does not stand to choose, as in another layout.
-bool keep(ChosenSchedule& chosen, const Config& config, const Config& saved) {
-  const auto kept = std::ranges::find_if(chosen.choices, [&](const Choice& c) { return is_of(c.candidate, saved); });
+bool keep(ChosenSchedule& chosen, const Config& config, const std::string& saved) {
+  const std::optional<Config> before = parsed(saved);
+  if (!before) return false;
+  const auto kept = std::ranges::find_if(chosen.choices, [&](const Choice& c) { return is_of(c.candidate, *before); });
   if (kept == chosen.choices.end()) return false;
   chosen.config = asking_for(config, kept->candidate);
   chosen.by = ChosenSchedule::By::checkpoint;
@@ -133,24 +146,30 @@ ChosenSchedule agreed_schedule(const Config& config) {
   return choose_schedule(shared);
 }
 
-ChosenSchedule tried_schedule(const Config& config, const TellTrial& tell) {
-  const ChosenSchedule predicted = agreed_schedule(config);
+ChosenSchedule tried_schedule(const Config& config, const ChosenSchedule& predicted, const TellTrial& tell) {
   if (predicted.choices.size() < 2) return predicted;
   Config asked = config;
   asked.schedule.machine_text = predicted.config.schedule.machine_text;
   const Config base = reference(asked);
   const RunShape shape = run_shape(base);
   const Machine machine = machine_of(base);
-  const auto most = static_cast<size_t>(shape.mesh.ranks() > 1 ? config.schedule.trials : 0);
+  std::vector<Choice> favorites;
+  if (shape.mesh.ranks() > 1) favorites = favourites(predicted.choices, static_cast<size_t>(config.schedule.trials));
+  std::erase_if(favorites, [&](const Choice& c) { return !fits_memory(asking_for(asked, c.candidate)); });
+  const TrialLayer layer{.mesh = shape.mesh,
+                         .sizes = shape.sizes,
+                         .machine = machine,
+                         .bytes = predict_memory(predicted.config).peak.total()};
   ChosenSchedule chosen;
   std::mutex mutex;
   wire::run_ranks(local_options(base), [&](int rank, wire::World& world) {
-    const std::string saved = text_of_first(*wire::everyone(world, rank), rank == 0 ? saved_config(config) : "");
+    const auto everyone = wire::everyone(world, rank);
+    agree(*everyone, what_ranks_share(predicted.config, build_step(run_shape(predicted.config))));
+    const std::string saved = text_of_first(*everyone, rank == 0 ? saved_config(config) : "");
     ChosenSchedule mine = predicted;
-    const bool kept = !saved.empty() && keep(mine, asked, parse_config(saved, "the config of the checkpoint"));
-    if (!kept && most > 1) {
-      const RankContext context{rank, &world, dtype_of(config)};
-      take(mine, asked, try_out(favourites(mine.choices, most), {shape.mesh, shape.sizes, machine}, context, tell));
+    if (saved.empty() || !keep(mine, asked, saved)) {
+      const std::vector<Choice> all = of_first(*everyone, favorites);
+      if (all.size() > 1) take(mine, asked, try_out(all, layer, {rank, &world, dtype_of(config)}, tell));
     }
     const std::lock_guard lock(mutex);
     chosen = std::move(mine);

@@ -29,8 +29,9 @@ ChosenSchedule choose_schedule(const Config& config, const LoadProfile& load = {
 // The same for all ranks of the config, whose processes may have read different files: what a verb does first.
 ChosenSchedule agreed_schedule(const Config& config);
 
-// The same for a verb that runs for long: the ranks first try the favourites (schedule.trials of them) and take what is
-// fastest. A run that goes on from a checkpoint keeps the schedule that wrote it, so that it goes on in the same bits.
-ChosenSchedule tried_schedule(const Config& config, const TellTrial& tell = {});
+// What a run does beside: the ranks try the favourites of what was agreed on for this config (schedule.trials of them,
+// those that fit memory.limit) and take what is fastest. A run that goes on from a checkpoint keeps the schedule that
+// wrote it, so that it goes on in the same bits.
+ChosenSchedule tried_schedule(const Config& config, const ChosenSchedule& agreed, const TellTrial& tell = {});
 
 }  // namespace plait

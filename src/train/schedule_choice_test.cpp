@@ -10,6 +10,7 @@
 #include "plan/machine_file.h"
 #include "train/checkpoint.h"
 #include "train/durable_file.h"
+#include "train/memory.h"
 #include "train/testing/scratch_folder.h"
 #include "train/trainer.h"
 #include "wire/ranks.h"
@@ -117,8 +118,9 @@ TEST(Auto, refuses_by_name_what_it_decides) {
 TEST(Auto, tries_its_favourites_on_the_ranks_and_takes_the_fastest) {
   const ScratchFolder folder;
   std::vector<std::string> told;
-  const ChosenSchedule chosen = tried_schedule(auto_config({"schedule.trials=3", "log.dir=" + folder.str()}),
-                                               [&](const std::string& line) { told.push_back(line); });
+  const Config config = auto_config({"schedule.trials=3", "log.dir=" + folder.str()});
+  const ChosenSchedule chosen =
+      tried_schedule(config, agreed_schedule(config), [&](const std::string& line) { told.push_back(line); });
   EXPECT_EQ(chosen.by, ChosenSchedule::By::trial);
   ASSERT_FALSE(told.empty());
   EXPECT_EQ(told.front(), "tries 3 schedules of a layer");
@@ -127,13 +129,14 @@ TEST(Auto, tries_its_favourites_on_the_ranks_and_takes_the_fastest) {
   for (size_t i = 0; i < 3; ++i) EXPECT_GT(chosen.choices[i].measured, 0) << "those that were tried stand first";
   EXPECT_EQ(chosen.choices.size(), choose_schedule(auto_config({})).choices.size());
   validate(chosen.config);
-  EXPECT_EQ(tried_schedule(chosen.config).config, chosen.config) << "what is named is not chosen again";
+  EXPECT_EQ(tried_schedule(chosen.config, agreed_schedule(chosen.config)).config, chosen.config)
+      << "what is named is not chosen again";
 }
 
 TEST(Auto, without_trials_takes_what_is_predicted) {
   const ScratchFolder folder;
   const Config config = auto_config({"schedule.trials=0", "log.dir=" + folder.str()});
-  const ChosenSchedule chosen = tried_schedule(config);
+  const ChosenSchedule chosen = tried_schedule(config, agreed_schedule(config));
   EXPECT_EQ(chosen.by, ChosenSchedule::By::prediction);
   EXPECT_EQ(chosen.config, choose_schedule(config).config);
 }
@@ -147,19 +150,47 @@ void save_run_of(const Config& config) {
 }
 
 TEST(Auto, goes_on_from_a_checkpoint_with_the_schedule_that_wrote_it) {
-  for (const std::string written : {"ted", "s2"}) {
+  // s2 sends fused messages where nothing else is said.
+  for (const auto& [written, fuse] : {std::pair{"ted", "auto"}, {"s2", "yes"}, {"s2", "auto"}, {"s1", "no"}}) {
     const ScratchFolder folder;
     const Config config = auto_config({"schedule.trials=2", "log.dir=" + folder.str()});
     Config begun = config;
     begun.schedule.moe = written;
-    if (written == "s2") begun.schedule.fuse = "yes";
+    begun.schedule.fuse = fuse;
     save_run_of(begun);
-    const ChosenSchedule chosen = tried_schedule(config);
+    const ChosenSchedule chosen = tried_schedule(config, agreed_schedule(config));
     EXPECT_EQ(chosen.by, ChosenSchedule::By::checkpoint);
     EXPECT_EQ(chosen.config.schedule.moe, written);
-    EXPECT_EQ(chosen.config.schedule.fuse, written == "s2" ? "yes" : "auto");
+    EXPECT_EQ(model_sizes(chosen.config).fuse, model_sizes(begun).fuse) << written << " " << fuse;
     EXPECT_EQ(name(chosen.choices.front().candidate.family), written);
   }
+}
+
+TEST(Auto, tries_again_where_the_checkpoint_was_written_by_what_does_not_stand_to_choose) {
+  const ScratchFolder folder;
+  const Config config = auto_config({"schedule.trials=2", "log.dir=" + folder.str()});
+  for (const std::string saved : {"[schedule]\nmoe = \"s3\"\n", "[schedule]\nmoe = \"s1\"\nchunks = 4\n"}) {
+    save_checkpoint(config.log.dir, {.state = {.step = 1, .seed = 1, .config = saved}, .get = {}}, 1);
+    EXPECT_EQ(tried_schedule(config, agreed_schedule(config)).by, ChosenSchedule::By::trial) << saved;
+  }
+}
+
+TEST(Auto, tries_nothing_that_does_not_fit_the_memory_of_a_rank) {
+  const ScratchFolder folder;
+  Config config = auto_config({"schedule.trials=9", "log.dir=" + folder.str()});
+  const auto tried_families = [&] {
+    std::set<std::string> all;
+    for (const Choice& c : tried_schedule(config, agreed_schedule(config)).choices)
+      if (c.measured > 0) all.insert(std::string(name(c.candidate.family)));
+    return all;
+  };
+  EXPECT_TRUE(tried_families().contains("ted"));
+  Config tight = config;
+  tight.schedule.moe = "sharded";
+  config.memory.limit = std::to_string(predict_memory(tight).peak.total());
+  const std::set<std::string> left = tried_families();
+  EXPECT_TRUE(left.contains("sharded"));
+  EXPECT_FALSE(left.contains("ted")) << "it holds copies of tokens";
 }
 
 TEST(Auto, of_a_model_without_experts_is_the_usual_schedule) {

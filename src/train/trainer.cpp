@@ -93,10 +93,15 @@ Trainer::Trainer(const Config& config, const RunShape& shape, const data::Corpus
   start_parameters();
 }
 
+// Where messages are fast, as some gather it.
+void Trainer::keep(const std::string& leaf, const at::Tensor& part) {
+  executor_.bind(leaf, context_.zeros(part.sizes(), part.scalar_type()).copy_(part));
+}
+
 void Trainer::start_parameters() {
   const Schedule& s = step_.schedule;
   for (const Parameter& p : step_.parameters)
-    executor_.bind(p.name, initial_part(p, stored_.at(p.name), static_cast<uint64_t>(config_.train.seed), where()));
+    keep(p.name, initial_part(p, stored_.at(p.name), static_cast<uint64_t>(config_.train.seed), where()));
   for (const Leaf& leaf : s.leaves)
     if (leaf.kind == LeafKind::state)
       executor_.bind(s.names[leaf.value], at::zeros(local_shape(s.mesh, leaf.type), where().dtype));
@@ -210,8 +215,8 @@ void Trainer::load(const Checkpoint& checkpoint) {
   const Schedule& s = step_.schedule;
   for (const Leaf& leaf : s.leaves)
     if (leaf.kind == LeafKind::parameter || leaf.kind == LeafKind::state)
-      executor_.bind(s.names[leaf.value],
-                     part_of(checkpoint.read(s.names[leaf.value]), stored_.at(s.names[leaf.value]), where()));
+      keep(s.names[leaf.value],
+           part_of(checkpoint.read(s.names[leaf.value]), stored_.at(s.names[leaf.value]), where()));
 }
 
 at::Tensor Trainer::whole_gradient(const std::string& parameter) {

@@ -77,6 +77,7 @@ class Trainer {
     return context;
   }
   void start_parameters();
+  void keep(const std::string& leaf, const at::Tensor& part);
   StepResult result() const;
 
   const Config& config_;

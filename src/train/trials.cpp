@@ -1,14 +1,17 @@
 #include "train/trials.h"
 
+#include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "plan/fit.h"
 #include "plan/simulate.h"
 #include "train/group_clock.h"
 #include "train/layer_rank.h"
+#include "train/texts.h"
 
 namespace plait {
 namespace {
@@ -28,6 +31,45 @@ Runner runner(const Choice& choice, const TrialLayer& trial, RankContext context
   if (c.lanes > 0) layer.schedule = overlapped(layer.schedule, trial.machine, c.lanes);
   context.ranks_per_node = c.lanes;
   return {choice, std::make_unique<LayerRank>(layer, sizes, context)};
+}
+
+// Choices that nobody has tried, as numbers.
+struct Written {
+  static constexpr size_t kNumbers = 6;
+  std::vector<int64_t> numbers;
+
+  void add(const Choice& choice) {
+    const Candidate& c = choice.candidate;
+    numbers.insert(numbers.end(), {static_cast<int64_t>(c.family), c.fuse == Fuse::yes, c.chunks, c.chunks_backward,
+                                   c.lanes, std::llround(1e12 * choice.seconds)});
+  }
+  std::vector<Choice> read() const {
+    std::vector<Choice> all;
+    for (auto n = numbers.begin(); n != numbers.end(); n += kNumbers)
+      all.push_back({{static_cast<Family>(n[0]), n[1] ? Fuse::yes : Fuse::no, n[2], n[3], static_cast<int>(n[4])},
+                     static_cast<double>(n[5]) * 1e-12});
+    return all;
+  }
+};
+
+// A choice with what was measured at first, and the bytes that it takes of a rank.
+struct Glanced {
+  Choice choice;
+  double bytes;
+};
+
+// One after another, the fastest first.
+std::vector<Glanced> glance(const std::vector<Choice>& choices, const TrialLayer& layer, RankContext context,
+                            GroupClock& clock) {
+  std::vector<Glanced> all;
+  for (Choice choice : choices) {
+    const Runner r = runner(choice, layer, context);
+    choice.measured =
+        clock.median([&r] { r.layer->run(); }, {.seconds = 0, .least = 2, .most = 2, .row = layer.seconds / 200});
+    all.push_back({choice, clock.agreed(static_cast<double>(r.layer->executor().memory().total()))});
+  }
+  std::ranges::stable_sort(all, {}, [](const Glanced& g) { return g.choice.measured; });
+  return all;
 }
 
 void sort_by_time(std::vector<Runner>& runners) {
@@ -51,6 +93,16 @@ void look(std::vector<Runner>& runners, std::vector<Choice>& left, GroupClock& c
 
 }  // namespace
 
+std::vector<Choice> of_first(wire::Group& everyone, const std::vector<Choice>& mine) {
+  Written written;
+  for (const Choice& choice : mine) written.add(choice);
+  written.numbers.resize(numbers_of_all(everyone, written.numbers.size()).front());
+  if (written.numbers.empty()) return {};
+  everyone.broadcast(at::from_blob(written.numbers.data(), {static_cast<int64_t>(written.numbers.size())}, at::kLong),
+                     0);
+  return written.read();
+}
+
 std::vector<Choice> try_out(std::vector<Choice> choices, const TrialLayer& layer, RankContext context,
                             const TellTrial& tell) {
   if (choices.size() < 2) return choices;
@@ -59,19 +111,20 @@ std::vector<Choice> try_out(std::vector<Choice> choices, const TrialLayer& layer
   };
   GroupClock clock(context.rank, *context.world);
   say(fmt::format("tries {} schedules of a layer", choices.size()));
-  for (Choice& choice : choices) {
-    const Runner r = runner(choice, layer, context);
-    choice.measured =
-        clock.median([&r] { r.layer->run(); }, {.seconds = 0, .least = 2, .most = 2, .row = layer.seconds / 200});
-  }
-  std::ranges::stable_sort(choices, {}, &Choice::measured);
+  const std::vector<Glanced> all = glance(choices, layer, context, clock);
   std::vector<Runner> runners;
   std::vector<Choice> left;  // fastest first
-  for (const Choice& choice : choices)
-    if (runners.size() < kMostHeld && choice.measured <= kNear * choices.front().measured)
-      runners.push_back(runner(choice, layer, context));
-    else
+  double held = 0;
+  for (const auto& [choice, bytes] : all) {
+    const bool fits =
+        runners.size() < 2 || (runners.size() < kMostHeld && held + bytes <= static_cast<double>(layer.bytes));
+    if (!fits || choice.measured > kNear * all.front().choice.measured) {
       left.push_back(choice);
+      continue;
+    }
+    held += bytes;
+    runners.push_back(runner(choice, layer, context));
+  }
   const double row = layer.seconds / 100;
   for (const Look& each : {Look{{.seconds = 0.4 * layer.seconds, .least = 4, .most = 20, .row = row}, kStillNear},
                            Look{{.seconds = 0.6 * layer.seconds, .least = 5, .most = 20, .row = row}, 1}}) {

@@ -12,15 +12,19 @@ namespace plait {
 struct TrialLayer {
   const Mesh& mesh;
   const ModelSizes& sizes;
-  const Machine& machine;  // that lists on lanes are ordered for
-  double seconds = 3;      // to look at those near the fastest; large layers take longer
+  const Machine& machine;     // that lists on lanes are ordered for
+  double seconds = 3;         // to look at those near the fastest; large layers take longer
+  int64_t bytes = INT64_MAX;  // that layers may take of a rank while they take turns; two of them do in any case
 };
 
 // Called at rank 0 with a line of what is tried now.
 using TellTrial = std::function<void(const std::string& line)>;
 
-// The choices with what was measured, fastest first: all of them a few times, one after another; then those near the
-// fastest, in turns; then those still near, for longer. Every rank of the world calls it with the same and gets the
+// What the first rank would try, at all of them. Every member calls it.
+std::vector<Choice> of_first(wire::Group& everyone, const std::vector<Choice>& mine);
+
+// The choices with what was measured, the fastest first: all of them a few times, one after another; then those near
+// the fastest, in turns; then those still near, for longer. Every rank of the world calls it with the same and gets the
 // same. Holds the parameters and buffers of at most six layers meanwhile.
 std::vector<Choice> try_out(std::vector<Choice> choices, const TrialLayer& layer, RankContext context,
                             const TellTrial& tell = {});

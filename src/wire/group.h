@@ -63,14 +63,19 @@ struct Abandoned : CommError {
 
 struct RankBoard;
 
+// The thread that will call a group: a rank's own, or one of its lanes.
+struct Caller {
+  int lane = 0;   // for reports
+  int lanes = 0;  // threads of each rank that only send meanwhile: with more threads than cores nobody waits awake
+};
+
 // The world a rank lives in: hands out groups. Members that build a group of the same ranks several times get as many
 // groups, matched in the order of the calls; every member must make the same calls. A list of one gives `alone`.
 class World {
  public:
   virtual ~World() = default;
   virtual int size() const = 0;
-  // `lane`: of the thread that will call the group, for reports.
-  virtual std::shared_ptr<Group> group(int rank, std::vector<int> members, int lane = 0) = 0;
+  virtual std::shared_ptr<Group> group(int rank, std::vector<int> members, Caller caller = {}) = 0;
   // Fresh bytes of this process, aligned to 64. Between processes of a node large messages are fastest whose tensors
   // lie in such memory at all members.
   virtual at::Tensor memory(int64_t bytes);

@@ -205,24 +205,24 @@ std::string LocalWorld::name(int rank) const {
   return options_.name ? options_.name(rank) : fmt::format("rank {}", rank);
 }
 
-std::shared_ptr<Group> LocalWorld::group(int rank, std::vector<int> members, int lane) {
+std::shared_ptr<Group> LocalWorld::group(int rank, std::vector<int> members, Caller caller) {
   const auto place = std::find(members.begin(), members.end(), rank);
   expects(place != members.end(), "a rank builds only groups it is a member of");
   if (members.size() == 1) return alone(rank);
   const int member = static_cast<int>(place - members.begin());
   const std::lock_guard lock(mutex_);
   const int copy = copies_[rank][members]++;
-  return std::make_shared<LocalGroup>(meeting({.members = std::move(members), .copy = copy}), member,
-                                      boards_[rank].lanes[lane]);
+  return std::make_shared<LocalGroup>(meeting({.members = std::move(members), .copy = copy}, caller), member,
+                                      boards_[rank].lanes[caller.lane]);
 }
 
-std::shared_ptr<Meeting> LocalWorld::meeting(const Key& key) {
+std::shared_ptr<Meeting> LocalWorld::meeting(const Key& key, Caller caller) {
   auto& meeting = meetings_[key];
   if (!meeting) {
     meeting = std::make_shared<Meeting>(
         MeetingOptions{.ranks = key.members,
                        .timeout = options_.timeout,
-                       .patience = patience_for(options_.ranks * (options_.threads + options_.lanes)),
+                       .patience = patience_for(options_.ranks * (options_.threads + caller.lanes)),
                        .name = [this](int rank) { return name(rank); },
                        .elsewhere = [this](int rank) { return waiting(rank); }});
     if (failed_) meeting->fail();

@@ -18,7 +18,7 @@ struct LocalOptions {
   int ranks = 1;
   Seconds timeout{300};                       // of every wait
   int threads = 1;                            // compute threads of a rank
-  int lanes = 0;                              // threads of a rank that only send; more threads than cores: no spinning
+  int lanes = 0;                              // threads of a rank that only send
   std::function<std::string(int)> name = {};  // "rank 3 (tp 1, dp 1, ep 1)"; "rank 3" when absent
   int node = 0;                               // processes: so many ranks at most share memory; 0: all of a machine
 };
@@ -31,7 +31,7 @@ class LocalWorld final : public World {
 
   // Called by each member, from its own thread. REQUIRES: members are distinct ranks of the world, `rank` among them.
   // The world must outlive its groups.
-  std::shared_ptr<Group> group(int rank, std::vector<int> members, int lane = 0) override;
+  std::shared_ptr<Group> group(int rank, std::vector<int> members, Caller caller = {}) override;
   RankBoard& board(int rank) override { return boards_[rank]; }
 
   // What every rank is doing; see wire/board.h.
@@ -49,7 +49,7 @@ class LocalWorld final : public World {
     auto operator<=>(const Key&) const = default;
   };
 
-  std::shared_ptr<Meeting> meeting(const Key& key);
+  std::shared_ptr<Meeting> meeting(const Key& key, Caller caller);
   std::string waiting(int rank) const;
 
   LocalOptions options_;

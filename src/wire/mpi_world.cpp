@@ -14,12 +14,12 @@ std::string MpiWorld::name(int rank) const {
 
 at::Tensor MpiWorld::memory(int64_t bytes) { return mpi_.memory() ? mpi_.memory()->take(bytes) : World::memory(bytes); }
 
-std::shared_ptr<Group> MpiWorld::group(int rank, std::vector<int> members, int lane) {
+std::shared_ptr<Group> MpiWorld::group(int rank, std::vector<int> members, Caller caller) {
   const auto place = std::ranges::find(members, rank);
   expects(rank == mpi_.rank() && place != members.end(), "a rank builds only groups it is a member of");
   if (members.size() == 1) return alone(rank);
   const int member = static_cast<int>(place - members.begin());
-  LaneBoard& board = mpi_.board(rank).lanes[lane];
+  LaneBoard& board = mpi_.board(rank).lanes[caller.lane];
   board.begin_step("make the communicator of " + ranks_text(members));
   const auto apart = [&](int r) { return options_.node > 0 && r / options_.node != rank / options_.node; };
   const bool share = std::ranges::none_of(members, apart);
@@ -29,7 +29,7 @@ std::shared_ptr<Group> MpiWorld::group(int rank, std::vector<int> members, int l
   MemberOptions options{.ranks = std::move(members),
                         .member = member,
                         .timeout = options_.timeout,
-                        .patience = patience_for(here * (options_.threads + options_.lanes)),
+                        .patience = patience_for(here * (options_.threads + caller.lanes)),
                         .name = [this](int r) { return name(r); },
                         .lane = &board,
                         .ended = &ended_};

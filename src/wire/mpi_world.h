@@ -11,7 +11,7 @@ class MpiWorld final : public World {
   MpiWorld(const LocalOptions& options, MpiRuntime& mpi) : options_(options), mpi_(mpi) {}
 
   int size() const override { return mpi_.size(); }
-  std::shared_ptr<Group> group(int rank, std::vector<int> members, int lane = 0) override;
+  std::shared_ptr<Group> group(int rank, std::vector<int> members, Caller caller = {}) override;
   at::Tensor memory(int64_t bytes) override;
   RankBoard& board(int rank) override { return mpi_.board(rank); }
   void fail() override { ended_ = true; }

@@ -10,8 +10,9 @@
 
 namespace plait::wire {
 
-inline constexpr int64_t kSlot = 512 << 10;  // bytes of a block: two of each member stay in the cache
-inline constexpr int64_t kPostBytes = 4096;  // a message up to this size comes with the post
+inline constexpr int64_t kSlot = 512 << 10;   // bytes of a block: two of each member stay in the cache
+inline constexpr int64_t kPostBytes = 4096;   // a message up to this size comes with the post
+inline constexpr int64_t kMostPlaces = 4096;  // values of a message that go directly
 
 // One member's side of one collective; after it in memory: send_rows[n], receive_rows[n].
 struct NodePost {
@@ -20,8 +21,9 @@ struct NodePost {
   uint64_t signature;  // of what must be equal at all members
   int64_t rounds;      // blocks that this member needs to send all
   int64_t least;       // bytes of a message that go directly for this member, if all members' values can be reached
-  int64_t places;      // values whose places in its shared memory stand in `copy`; -1: not all of them lie there
+  int64_t places;      // values that lie in its shared memory, at `place`; -1: not all of them lie there
   alignas(64) std::byte copy[kPostBytes];
+  int64_t place[kMostPlaces];
 };
 
 // Counters only grow, and wrap.

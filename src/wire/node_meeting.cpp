@@ -11,7 +11,6 @@ namespace plait::wire {
 namespace {
 
 constexpr std::chrono::microseconds kNap{20'000}, kShortNap{200};
-constexpr int64_t kMostPlaces = kPostBytes / static_cast<int64_t>(sizeof(int64_t));
 
 // From a slot a member may go on first, which is worth more than a copy where a rank that waits gives up its core.
 constexpr int64_t kWorthWaiting = 64 << 10;
@@ -77,11 +76,11 @@ bool NodeMeeting::offer(const NodeCall& call) {
   const auto number = static_cast<int64_t>(call.values.size());
   if (!options_.shared || number > kMostPlaces) return false;
   NodePost& mine = post(member());
-  auto* places = reinterpret_cast<int64_t*>(mine.copy);
+  int64_t* to = mine.place;
   for (const at::Tensor& value : call.values) {
     const std::optional<int64_t> place = options_.shared->place(value);
     if (!place) return false;
-    *places++ = *place;
+    *to++ = *place;
   }
   mine.places = number;
   return call.bytes > mine.least;
@@ -101,8 +100,7 @@ bool NodeMeeting::all_offer() const {
 const Members& NodeMeeting::offered() {
   members_.begin.clear();
   for (int m = 0; m < size(); ++m) {
-    const auto* places = reinterpret_cast<const int64_t*>(post(m).copy);
-    for (int64_t v = 0; v < post(m).places; ++v) members_.begin.push_back(options_.memory_of[m] + places[v]);
+    for (int64_t v = 0; v < post(m).places; ++v) members_.begin.push_back(options_.memory_of[m] + post(m).place[v]);
   }
   return members_;
 }

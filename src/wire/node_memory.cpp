@@ -40,6 +40,7 @@ bool pages_are_promised() {
 Mapping::Mapping(int file, int64_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
   if (memory == MAP_FAILED) return;
+  madvise(memory, bytes, MADV_DONTDUMP);  // a core file would have all its addresses
   memory_ = static_cast<std::byte*>(memory);
   bytes_ = bytes;
 }
@@ -121,7 +122,7 @@ std::optional<int64_t> NodeMemory::place(const at::Tensor& tensor) const {
   const auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
   const auto base = reinterpret_cast<uintptr_t>(memory());
   const auto bytes = static_cast<uintptr_t>(mapping_.bytes());
-  if (begin < base || begin - base > bytes - tensor.nbytes()) return std::nullopt;
+  if (begin < base || begin - base > bytes || tensor.nbytes() > bytes - (begin - base)) return std::nullopt;
   return static_cast<int64_t>(begin - base);
 }
 

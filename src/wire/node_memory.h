@@ -1,5 +1,5 @@
 // Memory of a process that the other processes of its node read and write too. It is a file in memory that has no name:
-// large in addresses, and a page of it costs nothing before it is written. What a process takes from it a collective
+// large in addresses, and a page of it costs nothing before it is touched. What a process takes from it a collective
 // within the node reads and writes where it lies.
 #pragma once
 #include <ATen/core/Tensor.h>

@@ -68,5 +68,12 @@ TEST(NodeMemory, lives_as_long_as_what_was_taken) {
 
 TEST(NodeMemory, of_no_bytes_is_refused) { EXPECT_FALSE(NodeMemory::make(0)); }
 
+TEST(NodeMemory, holds_no_part_of_a_tensor_that_is_larger_than_itself) {
+  const auto large = NodeMemory::make(1 << 20), small = NodeMemory::make(4096);  // either may lie above the other
+  ASSERT_TRUE(large && small);
+  EXPECT_FALSE(small->place(large->take(1 << 20)));
+  EXPECT_FALSE(large->place(small->take(4096)));
+}
+
 }  // namespace
 }  // namespace plait::wire

@@ -4,8 +4,8 @@
 
 namespace plait::wire {
 
-std::shared_ptr<Group> SlowWorld::group(int rank, std::vector<int> members, int lane) {
-  return watched(world_.group(rank, members, lane),
+std::shared_ptr<Group> SlowWorld::group(int rank, std::vector<int> members, Caller caller) {
+  return watched(world_.group(rank, members, caller),
                  [this, members](Collective, double bytes) { std::this_thread::sleep_for(delay_(members, bytes)); });
 }
 

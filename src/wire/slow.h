@@ -16,7 +16,7 @@ class SlowWorld final : public World {
   SlowWorld(World& world, Delay delay) : world_(world), delay_(std::move(delay)) {}
 
   int size() const override { return world_.size(); }
-  std::shared_ptr<Group> group(int rank, std::vector<int> members, int lane = 0) override;
+  std::shared_ptr<Group> group(int rank, std::vector<int> members, Caller caller = {}) override;
   RankBoard& board(int rank) override { return world_.board(rank); }
   void fail() override { world_.fail(); }
 
