@@ -20,6 +20,8 @@ class GroupClock {
   int rank() const { return rank_; }
   int ranks() const { return everyone_->size(); }
 
+  void meet() { everyone_->barrier(); }
+
   // The largest of all ranks' values.
   double agreed(double value);
 

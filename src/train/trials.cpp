@@ -58,14 +58,22 @@ struct Glanced {
   double bytes;
 };
 
+// Runs that all ranks begin together, as they would not in a row: ranks that run ahead hide what the others wait for.
+std::function<void()> work(const Runner& runner, GroupClock& clock) {
+  return [&clock, &layer = *runner.layer] {
+    clock.meet();
+    layer.run();
+  };
+}
+
 // One after another, the fastest first.
 std::vector<Glanced> glance(const std::vector<Choice>& choices, const TrialLayer& layer, RankContext context,
                             GroupClock& clock) {
+  const double row = layer.seconds / 200;
   std::vector<Glanced> all;
   for (Choice choice : choices) {
     const Runner r = runner(choice, layer, context);
-    choice.measured =
-        clock.median([&r] { r.layer->run(); }, {.seconds = 0, .least = 2, .most = 2, .row = layer.seconds / 200});
+    choice.measured = clock.median(work(r, clock), {.seconds = 4 * row, .least = 1, .most = 3, .row = row});
     all.push_back({choice, clock.agreed(static_cast<double>(r.layer->executor().memory().total()))});
   }
   std::ranges::stable_sort(all, {}, [](const Glanced& g) { return g.choice.measured; });
@@ -83,7 +91,7 @@ struct Look {
 };
 void look(std::vector<Runner>& runners, std::vector<Choice>& left, GroupClock& clock, const Look& look) {
   std::vector<std::function<void()>> works;
-  for (Runner& r : runners) works.push_back([&r] { r.layer->run(); });
+  for (const Runner& r : runners) works.push_back(work(r, clock));
   const std::vector<std::vector<double>> times = clock.in_turns(works, look.repeats);
   for (size_t i = 0; i < runners.size(); ++i) runners[i].choice.measured = median(times[i]);
   sort_by_time(runners);
