@@ -17,11 +17,13 @@ namespace plait {
 namespace {
 
 constexpr double kNear = 1.25, kStillNear = 1.08;  // of the fastest so far
+constexpr double kAlikeTried = 1.015;              // measured so close to the fastest: as good as it
 constexpr size_t kMostHeld = 6;                    // layers at the same time
 
 struct Runner {
   Choice choice;
   std::unique_ptr<LayerRank> layer;
+  std::vector<double> seconds = {};  // of its turns
 };
 
 Runner runner(const Choice& choice, const TrialLayer& trial, RankContext context) {
@@ -80,10 +82,6 @@ std::vector<Glanced> glance(const std::vector<Choice>& choices, const TrialLayer
   return all;
 }
 
-void sort_by_time(std::vector<Runner>& runners) {
-  std::ranges::stable_sort(runners, {}, [](const Runner& r) { return r.choice.measured; });
-}
-
 // The runners in turns; those that are far from the fastest then leave, in front of those that have left before.
 struct Look {
   Repeats repeats;
@@ -93,8 +91,12 @@ void look(std::vector<Runner>& runners, std::vector<Choice>& left, GroupClock& c
   std::vector<std::function<void()>> works;
   for (const Runner& r : runners) works.push_back(work(r, clock));
   const std::vector<std::vector<double>> times = clock.in_turns(works, look.repeats);
-  for (size_t i = 0; i < runners.size(); ++i) runners[i].choice.measured = median(times[i]);
-  sort_by_time(runners);
+  for (size_t i = 0; i < runners.size(); ++i) {
+    Runner& r = runners[i];
+    r.seconds.insert(r.seconds.end(), times[i].begin(), times[i].end());
+    r.choice.measured = median(r.seconds);
+  }
+  std::ranges::stable_sort(runners, {}, [](const Runner& r) { return r.choice.measured; });
   for (; runners.back().choice.measured > look.near * runners.front().choice.measured; runners.pop_back())
     left.insert(left.begin(), runners.back().choice);
 }
@@ -140,6 +142,12 @@ std::vector<Choice> try_out(std::vector<Choice> choices, const TrialLayer& layer
     say(fmt::format("runs the {} fastest on", runners.size()));
     look(runners, left, clock, each);
   }
+  // Chance favours one of many that are alike; the simplest has the least to go wrong.
+  const auto alike = std::ranges::partition_point(
+      runners, [&](const Runner& r) { return r.choice.measured <= kAlikeTried * runners.front().choice.measured; });
+  const auto simplest =
+      std::ranges::min_element(runners.begin(), alike, {}, [](const Runner& r) { return r.choice.candidate.parts(); });
+  std::rotate(runners.begin(), simplest, simplest + 1);
   choices = std::move(left);
   for (auto r = runners.rbegin(); r != runners.rend(); ++r) choices.insert(choices.begin(), r->choice);
   return choices;

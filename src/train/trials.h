@@ -23,9 +23,10 @@ using TellTrial = std::function<void(const std::string& line)>;
 // What the first rank would try, at all of them. Every member calls it.
 std::vector<Choice> of_first(wire::Group& everyone, const std::vector<Choice>& mine);
 
-// The choices with what was measured, the fastest first: all of them a few times, one after another; then those near
-// the fastest, in turns; then those still near, for longer. Every rank of the world calls it with the same and gets the
-// same. Holds the parameters and buffers of at most six layers meanwhile.
+// The choices with what was measured: first the one in the fewest parts of those that are as good as the fastest, then
+// the others, fastest first. All of them run a few times, one after another; then those near the fastest, in turns;
+// then those still near, for longer. Every rank of the world calls it with the same and gets the same. Holds the
+// parameters and buffers of at most six layers meanwhile.
 std::vector<Choice> try_out(std::vector<Choice> choices, const TrialLayer& layer, RankContext context,
                             const TellTrial& tell = {});
 
