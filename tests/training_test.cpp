@@ -226,7 +226,7 @@ TEST(Failure, of_a_loss_that_is_not_finite_ends_the_run_and_saves_nothing) {
   const Config config = small_run(folder / "run", {"mesh.tp=2", "mesh.dp=2", "moe.num_experts=0", "optim.lr=1e30"});
   const std::string message = refusal<wire::RankFailure>([&] { run_to(config, random_corpus()); });
   EXPECT_NE(message.find("training step 2: the gradient norm is nan"), std::string::npos) << message;
-  EXPECT_NE(message.find("config.toml --locate`"), std::string::npos) << message;
+  EXPECT_NE(message.find("`plait verify " + config.log.dir + "/config.toml --locate`"), std::string::npos) << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   EXPECT_EQ(metrics(config.log.dir).size(), 1u);
   EXPECT_FALSE(find_latest(config.log.dir));

@@ -96,7 +96,6 @@ std::string pairs_text(const Measured& measured) {
 std::string size_of(const ProductPoint& p) { return fmt::format("{} x {} x {}", p.rows, p.columns, p.inner); }
 std::string rate_of(const ProductPoint& p) { return fmt::format("{:.1f}", p.flops / 1e9); }
 
-// Points come in pairs: rows times a matrix, and the matrix's gradient.
 // What messages cost more among the steps of a list.
 std::string overheads_text(const Machine& machine) {
   std::string text;
@@ -108,6 +107,7 @@ std::string overheads_text(const Machine& machine) {
                             machine.crowding);
 }
 
+// Points come in pairs: rows times a matrix, and the matrix's gradient.
 std::string compute_text(const Measured& measured) {
   Table table({"rows x columns x inner", "GF/s of a rank", "gradient of the matrix", "GF/s"});
   for (size_t i = 0; i + 1 < measured.products.size(); i += 2) {
