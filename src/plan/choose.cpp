@@ -9,7 +9,6 @@
 
 #include "base/text.h"
 #include "base/units.h"
-#include "layers/moe_layer.h"
 #include "plan/simulate.h"
 #include "schedule/lanes.h"
 #include "schedule/wire_bytes.h"
@@ -72,13 +71,6 @@ bool same_groups(const Mesh& mesh, const ModelSizes& s, const Candidate& c) {
 
 bool chunks_nest(const Candidate& c) {
   return std::max(c.chunks, c.chunks_backward) % std::min(c.chunks, c.chunks_backward) == 0;
-}
-
-double seconds_of(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, int ranks_per_node,
-                  const LoadProfile& load) {
-  const Schedule s = build_moe_layer(mesh, sizes).schedule;
-  return predicted_seconds(ranks_per_node > 0 ? overlapped(s, machine, ranks_per_node) : s, machine, ranks_per_node,
-                           load);
 }
 
 // Seconds that differ in their last bits, as sums in another order do, are equal.
@@ -155,6 +147,12 @@ ModelSizes one_layer(ModelSizes sizes) {
   return sizes;
 }
 
+MoeLayer layer_of(const Mesh& mesh, const ModelSizes& sizes, const Candidate& c, const Machine& machine) {
+  MoeLayer layer = build_moe_layer(mesh, with(one_layer(sizes), c));
+  if (c.lanes > 0) layer.schedule = overlapped(layer.schedule, machine, c.lanes);
+  return layer;
+}
+
 bool legal(const Mesh& mesh, const ModelSizes& sizes, const Candidate& c) {
   return chunks_nest(c) && layout_fits(mesh, sizes, c) && dispatch_fits(mesh, sizes, c.family) &&
          same_groups(mesh, sizes, c);
@@ -202,14 +200,18 @@ std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Mac
   const ModelSizes layer = one_layer(sizes);
   std::vector<Choice> all;
   for (const Candidate& c : candidates(mesh, layer, ranks_per_node))
-    all.push_back({c, seconds_of(mesh, with(layer, c), machine, c.lanes, load)});
+    all.push_back({c, predicted_seconds(layer_of(mesh, layer, c, machine).schedule, machine, c.lanes, load)});
   std::ranges::stable_sort(all, {}, told);
   const auto alike = std::ranges::partition_point(
       all, [&](const Choice& c) { return c.seconds <= (1 + kAlike) * all.front().seconds; });
-  const auto first =
-      std::ranges::min_element(all.begin(), alike, {}, [](const Choice& c) { return c.candidate.parts(); });
-  std::rotate(all.begin(), first, first + 1);
+  put_simplest_first(all, static_cast<size_t>(alike - all.begin()));
   return all;
+}
+
+void put_simplest_first(std::vector<Choice>& choices, size_t alike) {
+  const auto first = std::ranges::min_element(choices.begin(), choices.begin() + static_cast<int64_t>(alike), {},
+                                              [](const Choice& c) { return c.candidate.parts(); });
+  std::rotate(choices.begin(), first, first + 1);
 }
 
 std::vector<Choice> favourites(const std::vector<Choice>& choices, size_t most) {

@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "layers/sizes.h"
+#include "layers/moe_layer.h"
 #include "plan/cost.h"
 
 namespace plait {
@@ -32,6 +32,9 @@ ModelSizes with(ModelSizes sizes, const Candidate& candidate);
 // Of a model's MoE layer alone.
 ModelSizes one_layer(ModelSizes sizes);
 
+// The layer as a candidate runs it: alone, in the order that overlaps best where its messages have lanes.
+MoeLayer layer_of(const Mesh& mesh, const ModelSizes& sizes, const Candidate& candidate, const Machine& machine);
+
 // Whether a layer of these sizes can be written so, and then computes what the one-rank reference of `sizes` does: with
 // the same gate groups and the same capacity.
 bool legal(const Mesh& mesh, const ModelSizes& sizes, const Candidate& candidate);
@@ -58,6 +61,9 @@ std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Mac
 // not) the best one; then others, in another number of chunks. None that is told to take half as long again as the
 // first, and one of those that are told to take the same. `choices` as above.
 std::vector<Choice> favourites(const std::vector<Choice>& choices, size_t most);
+
+// Brings the one in the fewest parts of the first `alike` to the front; REQUIRES one.
+void put_simplest_first(std::vector<Choice>& choices, size_t alike);
 
 // "s1 fused, 2 chunks: 8.10 ms; sharded: 8.40 ms; ..": the best of each family, in their order; where some were tried
 // those alone, with what was measured.

@@ -18,11 +18,15 @@ namespace {
 
 constexpr int64_t kStepKey = 1;
 
+// What ranks hold parts of as x and dy: rows of normal numbers, drawn as parameters are.
+Parameter tokens_like(const std::string& name, const std::vector<Dim>& dims) {
+  return {.name = name, .init_std = 1, .dims = dims};
+}
+
+// [T, D]
 at::Tensor random_tokens(const ModelSizes& s, const std::string& name) {
-  const at::Tensor x = at::empty({s.tokens(), s.width}, at::kFloat);
-  const uint64_t key = random_key(1, name);
-  for (int64_t i = 0; i < x.numel(); ++i) x.data_ptr<float>()[i] = static_cast<float>(normal(key, i));
-  return x;
+  const Type type{.dims = {{"T", s.tokens()}, {"D", s.width}}};
+  return initial_part(tokens_like(name, type.dims), {type.dims, type}, 1, {Mesh(), 0, {}, {}, at::kFloat});
 }
 
 at::Tensor random_ids(int64_t tokens) {
@@ -74,12 +78,8 @@ at::Tensor LayerRank::part(const at::Tensor& whole, ValueId like) const {
   return part_of(whole, executor_.types()[like], where(whole.scalar_type()));
 }
 
-at::ScalarType LayerRank::real(const Type& type) const {
-  return type.dtype == Dtype::full ? full_precision(context_.dtype) : context_.dtype;
-}
-
 at::Tensor LayerRank::random_part(const Parameter& like, const Type& type) const {
-  return initial_part(like, {like.dims, type}, 1, where(full_precision(context_.dtype))).to(real(type));
+  return initial_part(like, {like.dims, type}, 1, where(full_precision(context_.dtype))).to(scalar(type));
 }
 
 void LayerRank::bind(const MoeLayer& layer, const ModelSizes& sizes) {
@@ -88,17 +88,18 @@ void LayerRank::bind(const MoeLayer& layer, const ModelSizes& sizes) {
     const std::string& name = s.names[leaf.value];
     if (leaf.kind == LeafKind::parameter)
       executor_.bind(name, random_part(*std::ranges::find(layer.parameters, name, &Parameter::name), leaf.type));
-    if (leaf.kind == LeafKind::state) executor_.bind(name, at::zeros(local_shape(s.mesh, leaf.type), real(leaf.type)));
+    if (leaf.kind == LeafKind::state)
+      executor_.bind(name, at::zeros(local_shape(s.mesh, leaf.type), scalar(leaf.type)));
     if (leaf.kind == LeafKind::data) data_[name] = data(name, leaf.type, sizes);
   }
 }
 
 at::Tensor LayerRank::data(const std::string& leaf, const Type& type, const ModelSizes& sizes) const {
-  if (leaf == "x" || leaf == "dy") return random_part({.name = leaf, .init_std = 1, .dims = type.dims}, type);
+  if (leaf == "x" || leaf == "dy") return random_part(tokens_like(leaf, type.dims), type);
   if (leaf == "mask") return at::ones(local_shape(executor_.schedule().mesh, type), at::kLong);
-  if (leaf == "inv_tokens") return at::full({}, 1 / static_cast<double>(sizes.tokens()), real(type));
+  if (leaf == "inv_tokens") return at::full({}, 1 / static_cast<double>(sizes.tokens()), scalar(type));
   if (leaf == "step_key") return at::full({}, kStepKey, at::kLong);
-  if (leaf == "share") return at::ones({}, real(type));
+  if (leaf == "share") return at::ones({}, scalar(type));
   expects(leaf == "ids", "no data for leaf " + leaf);
   return part_of(random_ids(sizes.tokens()), type, where(at::kLong));
 }

@@ -31,7 +31,7 @@ class LayerRank {
 
  private:
   StepTypes where(at::ScalarType dtype) const { return {executor_.schedule().mesh, context_.rank, {}, {}, dtype}; }
-  at::ScalarType real(const Type& type) const;  // what numbers of this type are made of
+  at::ScalarType scalar(const Type& type) const { return where(context_.dtype).scalar(type); }
   void bind(const MoeLayer& layer, const ModelSizes& sizes);
   at::Tensor random_part(const Parameter& like, const Type& type) const;
   at::Tensor data(const std::string& leaf, const Type& type, const ModelSizes& sizes) const;

@@ -285,10 +285,12 @@ RunReport train(const Config& config, const data::Corpus& corpus, const RunObser
   expect_memory(config);
   make_folder(config.log.dir);
   RunReport report;
+  const TrainingStep step = build_step(run_shape(config));
+  const std::vector<AgreedSection> shared = what_ranks_share(config, step);
   std::optional<Recording> recording;
-  if (observer.timeline) recording.emplace(build_step(run_shape(config)).schedule);
+  if (observer.timeline) recording.emplace(step.schedule);
   wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
-    agree(*wire::everyone(world, rank), what_ranks_share(config, build_step(run_shape(config))));
+    agree(*wire::everyone(world, rank), shared);
     Walk walk(config, corpus, observer, {rank, &world, dtype_of(config)}, recording ? &*recording : nullptr);
     const RunReport mine = walk.run(stop);
     if (rank == 0 || wire::launched()) report = mine;

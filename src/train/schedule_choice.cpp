@@ -160,11 +160,12 @@ ChosenSchedule tried_schedule(const Config& config, const ChosenSchedule& predic
                          .sizes = shape.sizes,
                          .machine = machine,
                          .bytes = predict_memory(predicted.config).peak.total()};
+  const std::vector<AgreedSection> shared = what_ranks_share(predicted.config, build_step(run_shape(predicted.config)));
   ChosenSchedule chosen;
   std::mutex mutex;
   wire::run_ranks(local_options(base), [&](int rank, wire::World& world) {
     const auto everyone = wire::everyone(world, rank);
-    agree(*everyone, what_ranks_share(predicted.config, build_step(run_shape(predicted.config))));
+    agree(*everyone, shared);
     const std::string saved = text_of_first(*everyone, rank == 0 ? saved_config(config) : "");
     ChosenSchedule mine = predicted;
     if (saved.empty() || !keep(mine, asked, saved)) {

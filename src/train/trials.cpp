@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "plan/fit.h"
-#include "plan/simulate.h"
 #include "train/group_clock.h"
 #include "train/layer_rank.h"
 #include "train/texts.h"
@@ -28,11 +27,9 @@ struct Runner {
 
 Runner runner(const Choice& choice, const TrialLayer& trial, RankContext context) {
   const Candidate& c = choice.candidate;
-  const ModelSizes sizes = with(one_layer(trial.sizes), c);
-  MoeLayer layer = build_moe_layer(trial.mesh, sizes);
-  if (c.lanes > 0) layer.schedule = overlapped(layer.schedule, trial.machine, c.lanes);
   context.ranks_per_node = c.lanes;
-  return {choice, std::make_unique<LayerRank>(layer, sizes, context)};
+  return {choice, std::make_unique<LayerRank>(layer_of(trial.mesh, trial.sizes, c, trial.machine),
+                                              with(one_layer(trial.sizes), c), context)};
 }
 
 // Choices that nobody has tried, as numbers.
@@ -145,11 +142,10 @@ std::vector<Choice> try_out(std::vector<Choice> choices, const TrialLayer& layer
   // Chance favours one of many that are alike; the simplest has the least to go wrong.
   const auto alike = std::ranges::partition_point(
       runners, [&](const Runner& r) { return r.choice.measured <= kAlikeTried * runners.front().choice.measured; });
-  const auto simplest =
-      std::ranges::min_element(runners.begin(), alike, {}, [](const Runner& r) { return r.choice.candidate.parts(); });
-  std::rotate(runners.begin(), simplest, simplest + 1);
-  choices = std::move(left);
-  for (auto r = runners.rbegin(); r != runners.rend(); ++r) choices.insert(choices.begin(), r->choice);
+  choices.clear();
+  for (const Runner& r : runners) choices.push_back(r.choice);
+  put_simplest_first(choices, static_cast<size_t>(alike - runners.begin()));
+  choices.insert(choices.end(), left.begin(), left.end());
   return choices;
 }
 
