@@ -74,7 +74,7 @@ struct ScheduleConfig {
   std::string order = "written";
   double bucket = 0;  // MiB; 0: all gradients in one message
   std::string machine = "default";
-  int64_t trials = 12;
+  int64_t trials = 16;
   std::string machine_text = {};  // no key: what stands in that file, once the ranks have agreed on it
   bool operator==(const ScheduleConfig&) const = default;
 };

@@ -86,6 +86,22 @@ bool other_chunks(const Candidate& a, const Candidate& b) {
   return differ(a.chunks, b.chunks) || differ(a.chunks_backward, b.chunks_backward);
 }
 
+// measured / predicted, on average: of those tried that are of a choice's kind, or of all where none is.
+double off(const Choice& choice, const std::vector<Choice>& tried) {
+  const auto mean = [&](auto counts) {
+    double sum = 0;
+    int64_t count = 0;
+    for (const Choice& t : tried)
+      if (counts(t)) {
+        sum += t.measured / t.seconds;
+        ++count;
+      }
+    return count > 0 ? sum / static_cast<double>(count) : 0;
+  };
+  const double kind = mean([&](const Choice& t) { return same_kind(t.candidate, choice.candidate); });
+  return kind > 0 ? kind : mean([](const Choice&) { return true; });
+}
+
 // How much longer two messages take for each second that both travel: 0 as if alone, 1 one after the other.
 double crowding(const Schedule& s, const Machine& machine, const Step& a, const Step& b) {
   const auto look = [&](const Step& step) {
@@ -216,16 +232,30 @@ void put_simplest_first(std::vector<Choice>& choices, size_t alike) {
 
 std::vector<Choice> favourites(const std::vector<Choice>& choices, size_t most) {
   std::vector<Choice> picked;
-  const auto pick = [&](size_t limit, auto worth) {
-    for (const Choice& c : choices)
-      if (picked.size() < limit && c.seconds <= kHopeless * choices.front().seconds &&
-          std::ranges::all_of(picked,
-                              [&](const Choice& p) { return told(p) != told(c) && worth(p.candidate, c.candidate); }))
-        picked.push_back(c);
+  for (const Choice& c : choices)
+    if (picked.size() < most && c.seconds <= kHopeless * choices.front().seconds &&
+        std::ranges::all_of(
+            picked, [&](const Choice& p) { return told(p) != told(c) && !same_kind(p.candidate, c.candidate); }))
+      picked.push_back(c);
+  return picked;
+}
+
+std::vector<Choice> favourites_next(const std::vector<Choice>& choices, const std::vector<Choice>& tried, size_t most) {
+  if (tried.empty()) return {};
+  std::vector<std::pair<double, const Choice*>> corrected;
+  for (const Choice& c : choices) corrected.emplace_back(c.seconds * off(c, tried), &c);
+  std::ranges::stable_sort(corrected, {}, [](const auto& c) { return c.first; });
+  std::vector<Choice> picked;
+  const auto is_new = [&](const Choice& c) {
+    const auto differs = [&](const Choice& other) {
+      const bool chunks = !same_kind(other.candidate, c.candidate) || other_chunks(other.candidate, c.candidate);
+      return told(other) != told(c) && chunks;
+    };
+    return std::ranges::all_of(tried, differs) && std::ranges::all_of(picked, differs);
   };
-  pick(std::min<size_t>(most, 1), [](const Candidate&, const Candidate&) { return true; });
-  pick((most + 1) / 2, [](const Candidate& p, const Candidate& c) { return !same_kind(p, c); });
-  pick(most, [](const Candidate& p, const Candidate& c) { return !same_kind(p, c) || other_chunks(p, c); });
+  for (const auto& [seconds, choice] : corrected)
+    if (picked.size() < most && seconds <= kHopeless * corrected.front().first && is_new(*choice))
+      picked.push_back(*choice);
   return picked;
 }
 

@@ -57,10 +57,14 @@ inline constexpr double kAlike = 0.05;
 std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, int ranks_per_node,
                             const LoadProfile& load = {});
 
-// What is worth trying before one is taken, at most `most`: the first; of every kind (family, fused or not, lanes or
-// not) the best one; then others, in another number of chunks. None that is told to take half as long again as the
-// first, and one of those that are told to take the same. `choices` as above.
+// What is worth trying before one is taken, at most `most`: the first, and of every kind (family, fused or not, lanes or
+// not) the best one. None that is told to take half as long again as the first, and one of those that are told to take
+// the same. `choices` as above.
 std::vector<Choice> favourites(const std::vector<Choice>& choices, size_t most);
+
+// What is worth trying then, of those that were not, in another number of chunks than those of their kind that were:
+// predictions are taken to be as far off as those of their kind were.
+std::vector<Choice> favourites_next(const std::vector<Choice>& choices, const std::vector<Choice>& tried, size_t most);
 
 // Brings the one in the fewest parts of the first `alike` to the front; REQUIRES one.
 void put_simplest_first(std::vector<Choice>& choices, size_t alike);

@@ -110,7 +110,6 @@ struct Way {
   int lanes = 0;  // ranks of a node, where it has lanes
   std::string list = {};
   MoeLayer layer = {};
-  std::unique_ptr<LayerRank> rank = {};
   Print print = {};
   int64_t steps = 1;  // in a round
   std::vector<double> rounds_ms = {};
@@ -125,7 +124,7 @@ class LayerGrid {
   }
 
   GridResult run(const BetweenRounds& between) {
-    warm_up();
+    look();
     for (int64_t round = 0; round < setting_.rounds; ++round) {
       one_round();
       if (between) between(*world_);
@@ -140,14 +139,12 @@ class LayerGrid {
     const RunShape shape = run_shape(grid_config(layer_, setting_, {"", {"schedule.moe=sharded"}}));
     const auto trials = static_cast<size_t>(setting_.trials);
     std::vector<Choice> all;
-    if (context_.rank == 0)
-      all = favourites(choices(shape.mesh, shape.sizes, *setting_.machine, setting_.node),
-                       trials > 0 ? trials : kMostChoices);
+    if (context_.rank == 0) all = choices(shape.mesh, shape.sizes, *setting_.machine, setting_.node);
     all = of_first(*world_, all);
-    if (trials > 0) {
-      add(variant_of(all.front().candidate, "predicted"));
-      all = try_out(all, {shape.mesh, shape.sizes, *setting_.machine, setting_.trial_seconds}, context_);
-    }
+    const std::vector<Choice> tried =
+        try_out(all, {shape.mesh, shape.sizes, *setting_.machine, trials, setting_.trial_seconds}, context_);
+    if (trials > 0) add(variant_of(all.front().candidate, "predicted"));
+    all = tried.empty() ? favourites(all, kMostChoices) : tried;
     add(variant_of(all.front().candidate, "auto"));
     size_t named = 1;
     for (size_t i = 1; i < all.size() && named < kNamedChoices; ++i) {
@@ -189,22 +186,28 @@ class LayerGrid {
     return all;
   }
 
-  // Makes the executors, runs each twice and compares what they computed.
-  void warm_up() {
+  // Runs every way twice and compares what they computed.
+  void look() {
     const std::vector<Way*> ways = distinct();
     expects(!ways.empty(), "a layer of the grid runs in some way");
     for (Way* way : ways) {
-      RankContext context = context_;
-      context.ranks_per_node = way->lanes;
       Keep keep{{way->layer.y}};
       for (const auto& [name, gradient] : way->layer.gradients) keep.values.push_back(gradient);
-      way->rank = std::make_unique<LayerRank>(way->layer, way->shape.sizes, context, keep);
-      way->rank->run();
-      const double second = largest(*world_, {step_ms(*way)}).front();
+      const std::unique_ptr<LayerRank> rank = made(*way, keep);
+      const double second = largest(*world_, {step_ms(*rank)}).front();
       way->steps = std::clamp<int64_t>(std::llround(kRoundMs / std::max(second, 1e-3)), 1, kMostSteps);
-      way->print = printed(*way);
+      way->print = printed(*way, *rank);
       compare(*way, *ways.front());
     }
+  }
+
+  // The layer as this rank runs it, after a first run.
+  std::unique_ptr<LayerRank> made(const Way& way, Keep keep = {}) {
+    RankContext context = context_;
+    context.ranks_per_node = way.lanes;
+    auto rank = std::make_unique<LayerRank>(way.layer, way.shape.sizes, context, std::move(keep));
+    rank->run();
+    return rank;
   }
 
   void compare(Way& way, const Way& right) {
@@ -218,10 +221,10 @@ class LayerGrid {
                                       right.row.variant, way.row.differs));
   }
 
-  Print printed(const Way& way) {
+  Print printed(const Way& way, const LayerRank& rank) {
     std::map<std::string, ValueId> values = way.layer.gradients;
     values["y"] = way.layer.y;
-    const Executor& executor = way.rank->executor();
+    const Executor& executor = rank.executor();
     std::vector<double> mine;
     for (const auto& [name, value] : values) {
       const at::Tensor& own = executor.value(value);
@@ -229,7 +232,7 @@ class LayerGrid {
       double holders = 1;  // ranks that hold the same part
       for (Atom a = 0; a < way.shape.mesh.num_atoms(); ++a)
         if (type.place(a).hold != Hold::S) holders *= way.shape.mesh.size(a);
-      const at::Tensor signs = way.rank->part(signs_of(name, type), value);
+      const at::Tensor signs = rank.part(signs_of(name, type), value);
       const float *v = own.const_data_ptr<float>(), *s = signs.const_data_ptr<float>();
       double total = 0, squares = 0;
       for (int64_t i = 0; i < own.numel(); ++i) {
@@ -264,18 +267,21 @@ class LayerGrid {
     return signs_.at(name);
   }
 
-  double step_ms(Way& way) {
-    const Stretch step = together(*world_, [&] { way.rank->run(); });
+  double step_ms(LayerRank& rank) {
+    const Stretch step = together(*world_, [&] { rank.run(); });
     return ms(step.end - step.begin);
   }
 
-  // Every second round the other way about: what rises or falls over time favours none.
+  // Every way is made anew: where its memory lies and in which state its connections are moves its time by more than
+  // the steps of a round differ. Every second round the other way about: what rises or falls over time favours none.
   void one_round() {
     std::vector<Way*> ways = distinct();
     if (round_++ % 2 == 1) std::ranges::reverse(ways);
     std::vector<double> mine;
-    for (Way* way : ways)
-      for (int64_t i = 0; i < way->steps; ++i) mine.push_back(step_ms(*way));
+    for (Way* way : ways) {
+      const std::unique_ptr<LayerRank> rank = made(*way);
+      for (int64_t i = 0; i < way->steps; ++i) mine.push_back(step_ms(*rank));
+    }
     const std::vector<double> steps = largest(*world_, mine);
     auto next = steps.begin();
     for (Way* way : ways) {

@@ -107,16 +107,15 @@ TEST(BenchGrid, without_trials_auto_is_what_is_predicted_to_be_fastest) {
     EXPECT_LE(result.find("auto")->predicted_ms, (1 + kAlike) * row.predicted_ms) << row.variant;
 }
 
-// Which of its favourites auto takes is for the clock to say; how many are left to show is not, as all of those with
-// lanes differ from the families.
+// Which of its favourites auto takes is for the clock to say. Two are left to show in any case, as those with lanes
+// differ from the families, and auto and the prediction take one each.
 TEST(BenchGrid, runs_what_is_predicted_what_auto_takes_and_what_it_likes_next) {
   const GridLayer layer = small(4, "t2e1-02");
-  const GridSetting setting{.node = 2, .rounds = 1, .trials = 12, .trial_seconds = 0.02, .machine = default_machine(2)};
+  const GridSetting setting{.node = 2, .rounds = 1, .trials = 16, .trial_seconds = 0.02, .machine = default_machine(2)};
   const RunShape shape = run_shape(grid_config(layer, setting, {"", {"schedule.moe=sharded"}}));
-  const std::vector<Choice> tried = favourites(choices(shape.mesh, shape.sizes, *setting.machine, 2), 12);
-  ASSERT_GE(std::ranges::count_if(tried, [](const Choice& c) { return c.candidate.lanes > 0; }), 5);
+  const std::vector<Choice> tried = favourites(choices(shape.mesh, shape.sizes, *setting.machine, 2), 11);
+  ASSERT_GE(std::ranges::count_if(tried, [](const Choice& c) { return c.candidate.lanes > 0; }), 4);
   const GridResult result = measured(layer, setting);
-  ASSERT_EQ(result.rows.size(), kWays + 1);
   std::set<std::string> schedules;
   for (const GridRow& row : result.rows) {
     EXPECT_LE(result.find("predicted")->predicted_ms, (1 + kAlike) * row.predicted_ms) << row.variant;
@@ -126,7 +125,9 @@ TEST(BenchGrid, runs_what_is_predicted_what_auto_takes_and_what_it_likes_next) {
       EXPECT_LT(row.differs, 1e-5);
     }
   }
-  EXPECT_EQ(schedules.size(), 3u);
+  EXPECT_GE(schedules.size(), 2u);
+  EXPECT_LE(schedules.size(), 3u);
+  EXPECT_EQ(result.rows.size(), 9 + schedules.size());  // seven families, auto and predicted
 }
 
 TEST(BenchGrid, quartiles_lie_between_values) {

@@ -153,13 +153,12 @@ ChosenSchedule tried_schedule(const Config& config, const ChosenSchedule& predic
   const Config base = reference(asked);
   const RunShape shape = run_shape(base);
   const Machine machine = machine_of(base);
-  std::vector<Choice> favorites;
-  if (shape.mesh.ranks() > 1) favorites = favourites(predicted.choices, static_cast<size_t>(config.schedule.trials));
-  std::erase_if(favorites, [&](const Choice& c) { return !fits_memory(asking_for(asked, c.candidate)); });
   const TrialLayer layer{.mesh = shape.mesh,
                          .sizes = shape.sizes,
                          .machine = machine,
-                         .bytes = predict_memory(predicted.config).peak.total()};
+                         .most = static_cast<size_t>(shape.mesh.ranks() > 1 ? config.schedule.trials : 0),
+                         .bytes = predict_memory(predicted.config).peak.total(),
+                         .fits = [&](const Candidate& c) { return fits_memory(asking_for(asked, c)); }};
   const std::vector<AgreedSection> shared = what_ranks_share(predicted.config, build_step(run_shape(predicted.config)));
   ChosenSchedule chosen;
   std::mutex mutex;
@@ -169,8 +168,8 @@ ChosenSchedule tried_schedule(const Config& config, const ChosenSchedule& predic
     const std::string saved = text_of_first(*everyone, rank == 0 ? saved_config(config) : "");
     ChosenSchedule mine = predicted;
     if (saved.empty() || !keep(mine, asked, saved)) {
-      const std::vector<Choice> all = of_first(*everyone, favorites);
-      if (all.size() > 1) take(mine, asked, try_out(all, layer, {rank, &world, dtype_of(config)}, tell));
+      const std::vector<Choice> tried = try_out(mine.choices, layer, {rank, &world, dtype_of(config)}, tell);
+      if (!tried.empty()) take(mine, asked, tried);
     }
     const std::lock_guard lock(mutex);
     chosen = std::move(mine);

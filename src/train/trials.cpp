@@ -16,20 +16,25 @@ namespace plait {
 namespace {
 
 constexpr double kNear = 1.25, kStillNear = 1.08;  // of the fastest so far
-constexpr double kAlikeTried = 1.015;              // measured so close to the fastest: as good as it
+constexpr double kAlikeTried = 1.01;               // measured so close to the fastest: as good as it
 constexpr size_t kMostHeld = 6;                    // layers at the same time
 
 struct Runner {
   Choice choice;
-  std::unique_ptr<LayerRank> layer;
+  std::unique_ptr<LayerRank> layer = {};
   std::vector<double> seconds = {};  // of its turns
 };
 
-Runner runner(const Choice& choice, const TrialLayer& trial, RankContext context) {
-  const Candidate& c = choice.candidate;
+std::unique_ptr<LayerRank> made(const Candidate& c, const TrialLayer& trial, RankContext context) {
   context.ranks_per_node = c.lanes;
-  return {choice, std::make_unique<LayerRank>(layer_of(trial.mesh, trial.sizes, c, trial.machine),
-                                              with(one_layer(trial.sizes), c), context)};
+  return std::make_unique<LayerRank>(layer_of(trial.mesh, trial.sizes, c, trial.machine),
+                                     with(one_layer(trial.sizes), c), context);
+}
+
+// Anew each time: where a layer's memory lies moves its time by a few percent.
+void make(std::vector<Runner>& runners, const TrialLayer& trial, RankContext context) {
+  for (Runner& r : runners) r.layer.reset();
+  for (Runner& r : runners) r.layer = made(r.choice.candidate, trial, context);
 }
 
 // Choices that nobody has tried, as numbers.
@@ -58,23 +63,43 @@ struct Glanced {
 };
 
 // Runs that all ranks begin together, as they would not in a row: ranks that run ahead hide what the others wait for.
-std::function<void()> work(const Runner& runner, GroupClock& clock) {
-  return [&clock, &layer = *runner.layer] {
+std::function<void()> work(LayerRank& layer, GroupClock& clock) {
+  return [&clock, &layer] {
     clock.meet();
     layer.run();
   };
 }
 
-// One after another, the fastest first.
-std::vector<Glanced> glance(const std::vector<Choice>& choices, const TrialLayer& layer, RankContext context,
-                            GroupClock& clock) {
-  const double row = layer.seconds / 200;
-  std::vector<Glanced> all;
-  for (Choice choice : choices) {
-    const Runner r = runner(choice, layer, context);
-    choice.measured = clock.median(work(r, clock), {.seconds = 4 * row, .least = 1, .most = 3, .row = row});
-    all.push_back({choice, clock.agreed(static_cast<double>(r.layer->executor().memory().total()))});
+// Rank 0's line of what is tried now.
+void say(const TellTrial& tell, const RankContext& context, const std::string& line) {
+  if (context.rank == 0 && tell) tell(line);
+}
+
+// Of these, what rank 0 would try, one after another.
+void glance(std::vector<Choice> choices, const TrialLayer& layer, RankContext context, std::vector<Glanced>& all) {
+  if (context.rank == 0 && layer.fits)
+    std::erase_if(choices, [&](const Choice& c) { return !layer.fits(c.candidate); });
+  GroupClock clock(context.rank, *context.world);
+  const double row = layer.seconds / 250;
+  for (Choice choice : of_first(*wire::everyone(*context.world, context.rank), choices)) {
+    const std::unique_ptr<LayerRank> tried = made(choice.candidate, layer, context);
+    choice.measured = clock.median(work(*tried, clock), {.seconds = 4 * row, .least = 1, .most = 3, .row = row});
+    all.push_back({choice, clock.agreed(static_cast<double>(tried->executor().memory().total()))});
   }
+}
+
+// The favourites, the fastest first.
+std::vector<Glanced> glance(const std::vector<Choice>& choices, const TrialLayer& layer, RankContext context,
+                            const TellTrial& tell) {
+  std::vector<Glanced> all;
+  const std::vector<Choice> kinds = favourites(choices, layer.most - layer.most / 3);
+  say(tell, context, fmt::format("tries {} of {} schedules of a layer", kinds.size(), choices.size()));
+  glance(kinds, layer, context, all);
+  std::vector<Choice> tried;
+  for (const Glanced& g : all) tried.push_back(g.choice);
+  const std::vector<Choice> others = favourites_next(choices, tried, layer.most - tried.size());
+  say(tell, context, fmt::format("tries {} more", others.size()));
+  glance(others, layer, context, all);
   std::ranges::stable_sort(all, {}, [](const Glanced& g) { return g.choice.measured; });
   return all;
 }
@@ -86,7 +111,7 @@ struct Look {
 };
 void look(std::vector<Runner>& runners, std::vector<Choice>& left, GroupClock& clock, const Look& look) {
   std::vector<std::function<void()>> works;
-  for (const Runner& r : runners) works.push_back(work(r, clock));
+  for (Runner& r : runners) works.push_back(work(*r.layer, clock));
   const std::vector<std::vector<double>> times = clock.in_turns(works, look.repeats);
   for (size_t i = 0; i < runners.size(); ++i) {
     Runner& r = runners[i];
@@ -110,15 +135,11 @@ std::vector<Choice> of_first(wire::Group& everyone, const std::vector<Choice>& m
   return written.read();
 }
 
-std::vector<Choice> try_out(std::vector<Choice> choices, const TrialLayer& layer, RankContext context,
+std::vector<Choice> try_out(const std::vector<Choice>& choices, const TrialLayer& layer, RankContext context,
                             const TellTrial& tell) {
-  if (choices.size() < 2) return choices;
-  const auto say = [&](const std::string& line) {
-    if (context.rank == 0 && tell) tell(line);
-  };
-  GroupClock clock(context.rank, *context.world);
-  say(fmt::format("tries {} schedules of a layer", choices.size()));
-  const std::vector<Glanced> all = glance(choices, layer, context, clock);
+  if (choices.size() < 2 || layer.most < 2) return {};
+  const std::vector<Glanced> all = glance(choices, layer, context, tell);
+  if (all.size() < 2) return {};
   std::vector<Runner> runners;
   std::vector<Choice> left;  // fastest first
   double held = 0;
@@ -130,23 +151,25 @@ std::vector<Choice> try_out(std::vector<Choice> choices, const TrialLayer& layer
       continue;
     }
     held += bytes;
-    runners.push_back(runner(choice, layer, context));
+    runners.push_back({choice});
   }
+  GroupClock clock(context.rank, *context.world);
   const double row = layer.seconds / 100;
   for (const Look& each : {Look{{.seconds = 0.4 * layer.seconds, .least = 4, .most = 20, .row = row}, kStillNear},
                            Look{{.seconds = 0.6 * layer.seconds, .least = 5, .most = 20, .row = row}, 1}}) {
     if (runners.size() == 1) break;
-    say(fmt::format("runs the {} fastest on", runners.size()));
+    say(tell, context, fmt::format("runs the {} fastest on", runners.size()));
+    make(runners, layer, context);
     look(runners, left, clock, each);
   }
   // Chance favours one of many that are alike; the simplest has the least to go wrong.
   const auto alike = std::ranges::partition_point(
       runners, [&](const Runner& r) { return r.choice.measured <= kAlikeTried * runners.front().choice.measured; });
-  choices.clear();
-  for (const Runner& r : runners) choices.push_back(r.choice);
-  put_simplest_first(choices, static_cast<size_t>(alike - runners.begin()));
-  choices.insert(choices.end(), left.begin(), left.end());
-  return choices;
+  std::vector<Choice> tried;
+  for (const Runner& r : runners) tried.push_back(r.choice);
+  put_simplest_first(tried, static_cast<size_t>(alike - runners.begin()));
+  tried.insert(tried.end(), left.begin(), left.end());
+  return tried;
 }
 
 }  // namespace plait
