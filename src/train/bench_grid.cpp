@@ -21,7 +21,7 @@ namespace plait {
 namespace {
 
 constexpr double kAgrees = 1e-4;    // of the norm: float32 sums in another order
-constexpr double kRoundMs = 60;     // of one variant: so long, or a single step
+constexpr double kRoundMs = 100;    // of one variant: so long, or a single step
 constexpr int64_t kMostSteps = 20;  // in a round
 
 std::string described(const Config& c, const ModelSizes& s) {
@@ -195,7 +195,7 @@ class LayerGrid {
       for (const auto& [name, gradient] : way->layer.gradients) keep.values.push_back(gradient);
       const std::unique_ptr<LayerRank> rank = made(*way, keep);
       const double second = largest(*world_, {step_ms(*rank)}).front();
-      way->steps = std::clamp<int64_t>(std::llround(kRoundMs / std::max(second, 1e-3)), 1, kMostSteps);
+      way->steps = std::clamp<int64_t>(std::ceil(kRoundMs / std::max(second, 1e-3)), 1, kMostSteps);
       way->print = printed(*way, *rank);
       compare(*way, *ways.front());
     }

@@ -16,7 +16,7 @@ struct GridSetting {
   int node = 0;  // ranks of a node, for lanes; 0: none
   int64_t threads = 1, rounds = 5;
   int64_t trials = 16;                      // favourites that auto runs before it takes one
-  double trial_seconds = 4;                 // see TrialLayer
+  double trial_seconds = 3;                 // see TrialLayer
   std::vector<std::string> overrides = {};  // section.key=value, for every layer
   std::optional<Machine> machine = {};      // what predictions are made from
 };

@@ -93,6 +93,7 @@ Stretch together(wire::Group& world, const std::function<void()>& work) {
   work();
   s.end = Clock::now();
   s.cpu_ms = cpu_ms() - cpu;
+  world.barrier();
   return s;
 }
 

@@ -71,7 +71,8 @@ class Timings {
   std::vector<Stretch> all_;
 };
 
-// All ranks begin together.
+// All ranks begin together, and who is done waits for the others: what it did next would take their cores, and it would
+// not move on what it sends them. The wait does not count.
 Stretch together(wire::Group& world, const std::function<void()>& work);
 
 }  // namespace plait

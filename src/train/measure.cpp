@@ -36,7 +36,6 @@ RecordedSteps record_steps(const Config& config, const StepRequest& request) {
     for (int64_t step = 0; step < request.warm_up + request.steps; ++step) {
       recording.begin(rank);
       together(*all, [&] { trainer.step(step, config.optim.lr); });
-      all->barrier();
       if (wire::launched()) recording.share(rank, *all);
       if ((rank == 0 || wire::launched()) && step >= request.warm_up) recorded.steps.push_back(recording.timeline());
       all->barrier();

@@ -14,7 +14,7 @@ struct TrialLayer {
   const ModelSizes& sizes;
   const Machine& machine;     // that lists on lanes are ordered for
   size_t most = 16;           // schedules to try
-  double seconds = 4;         // to look at those near the fastest; large layers take longer
+  double seconds = 3;         // to look at those near the fastest; large layers take longer
   int64_t bytes = INT64_MAX;  // that layers may take of a rank while they take turns; two of them do in any case
   std::function<bool(const Candidate&)> fits = {};  // asked at rank 0: what may be tried; all without it
 };
