@@ -57,9 +57,9 @@ inline constexpr double kAlike = 0.05;
 std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, int ranks_per_node,
                             const LoadProfile& load = {});
 
-// What is worth trying before one is taken, at most `most`: the first, and of every kind (family, fused or not, lanes or
-// not) the best one. None that is told to take half as long again as the first, and one of those that are told to take
-// the same. `choices` as above.
+// What is worth trying before one is taken, at most `most`: the first, and of every kind (family, fused or not, lanes
+// or not) the best one. None that is told to take half as long again as the first, and one of those that are told to
+// take the same. `choices` as above.
 std::vector<Choice> favourites(const std::vector<Choice>& choices, size_t most);
 
 // What is worth trying then, of those that were not, in another number of chunks than those of their kind that were:
