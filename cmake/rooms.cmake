@@ -1,4 +1,4 @@
-# A room is a folder src/NAME: its *.cpp make the library plait_NAME, its *_test.cpp the test program NAME_test.
+# A room is a folder src/NAME: its *.cpp, those of its folders too, make the library plait_NAME, its *_test.cpp the test program NAME_test.
 # A room links every room declared before it. `kind` is plain or torch: whether the room sees LibTorch.
 # src/NAME/testing/*.cpp are helpers of tests, linked into this room's tests and those of later rooms;
 # src/NAME/testing/WHAT_main.cpp is a program NAME_WHAT that uses them.
@@ -48,7 +48,8 @@ function(plait_room name)
   if(ROOM_TORCH)
     set(kind torch)
   endif()
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/testing/")
   if(ROOM_WITHOUT)
     list(FILTER sources EXCLUDE REGEX "/${ROOM_WITHOUT}[^/]*\\.cpp$")
   endif()

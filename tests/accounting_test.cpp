@@ -10,12 +10,12 @@
 #include <mutex>
 
 #include "base/random.h"
-#include "layers/moe_layer.h"
+#include "checkpoint/gathered.h"
+#include "checkpoint/parts.h"
+#include "model/moe_layer.h"
 #include "one_step.h"
 #include "run/executor.h"
 #include "schedule/wire_bytes.h"
-#include "train/gathered.h"
-#include "train/parameters.h"
 #include "wire/ranks.h"
 #include "wire/record.h"
 

@@ -7,7 +7,7 @@
 
 #include "corpus.h"
 #include "train/loop.h"
-#include "train/verify.h"
+#include "verify/verify.h"
 #include "wire/slow.h"
 
 namespace plait {

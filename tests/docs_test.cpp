@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "plan/ted_tables.h"
+#include "bench/ted_tables.h"
 #include "schedule/text.h"
 #include "schedule/typing.h"
 #include "train/trainer.h"

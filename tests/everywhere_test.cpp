@@ -10,8 +10,8 @@
 #include "corpus.h"
 #include "one_step.h"
 #include "train/loop.h"
-#include "train/verify.h"
-#include "train/verify_matrix.h"
+#include "verify/verify.h"
+#include "verify/verify_matrix.h"
 
 namespace plait {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "corpus.h"
 #include "train/loop.h"
-#include "train/verify.h"
+#include "verify/verify.h"
 #include "wire/ranks.h"
 
 namespace plait {

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "corpus.h"
 #include "small_run.h"
-#include "train/verify.h"
+#include "verify/verify.h"
 
 namespace plait {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "base/errors.h"
 #include "base/random.h"
-#include "train/gathered.h"
-#include "train/parameters.h"
+#include "checkpoint/gathered.h"
+#include "checkpoint/parts.h"
 #include "wire/ranks.h"
 
 namespace plait {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/step.h"
+#include "model/step.h"
 
 namespace plait {
 

@@ -9,7 +9,7 @@
 #include "corpus.h"
 #include "plan/simulate.h"
 #include "train/loop.h"
-#include "train/verify.h"
+#include "verify/verify.h"
 
 namespace plait {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "corpus.h"
-#include "train/verify.h"
+#include "verify/verify.h"
 
 namespace plait {
 namespace {

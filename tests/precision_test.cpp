@@ -9,7 +9,7 @@
 #include "corpus.h"
 #include "small_run.h"
 #include "train/metrics.h"
-#include "train/verify.h"
+#include "verify/verify.h"
 
 namespace plait {
 namespace {

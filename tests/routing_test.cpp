@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "corpus.h"
+#include "kernels/cpu/gate.h"
 #include "one_step.h"
-#include "ops/gate.h"
 #include "reference_model.h"
 #include "train/loop.h"
 
@@ -31,11 +31,11 @@ struct Routed {
   }
 };
 
-Routed routed(const at::Tensor& logits, const ops::RouteOptions& options) {
+Routed routed(const at::Tensor& logits, const kernels::RouteOptions& options) {
   const std::vector<int64_t> shape = {logits.size(0), options.top_k};
   Routed r{at::empty(shape, logits.scalar_type()), at::empty(shape, at::kLong), at::empty(shape, at::kLong)};
   const auto priority = [](int64_t t, int64_t e) { return uniform(11, static_cast<uint64_t>(64 * t + e)); };
-  ops::route(logits, {}, options, {r.weight, r.idx, r.slot}, {.priority = priority});
+  kernels::route(logits, {}, options, {r.weight, r.idx, r.slot}, {.priority = priority});
   return r;
 }
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/scratch_folder.h"
 #include "train/loop.h"
-#include "train/testing/scratch_folder.h"
 
 namespace plait {
 

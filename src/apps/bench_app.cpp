@@ -3,15 +3,15 @@
 
 #include "apps/benches.h"
 #include "apps/command_line.h"
-#include "apps/machine_speed.h"
-#include "base/config.h"
 #include "base/errors.h"
 #include "base/json.h"
 #include "base/launch.h"
 #include "base/table.h"
 #include "base/text.h"
-#include "train/bench_step.h"
-#include "train/schedule_choice.h"
+#include "bench/machine_speed.h"
+#include "bench/step.h"
+#include "config/config.h"
+#include "tune/schedule_choice.h"
 
 namespace plait {
 namespace {
@@ -130,13 +130,6 @@ constexpr Bench kBenches[] = {
 };
 
 }  // namespace
-
-Config bench_config(const std::string& path, const BenchSizes& sizes, const std::vector<std::string>& overrides) {
-  if (!path.empty()) return agreed_schedule(ready_config(path, overrides)).config;
-  const Config config = resolve(parse_config(sizes.toml, "the sizes of " + sizes.bench, overrides));
-  validate(config);
-  return agreed_schedule(config).config;
-}
 
 namespace {
 

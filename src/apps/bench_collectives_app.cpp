@@ -9,17 +9,17 @@
 
 #include "apps/benches.h"
 #include "apps/command_line.h"
-#include "apps/numbers.h"
 #include "base/errors.h"
+#include "base/files.h"
 #include "base/launch.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "plan/fit_svg.h"
-#include "plan/machine_file.h"
+#include "bench/machine.h"
+#include "bench/numbers.h"
+#include "draw/fit_svg.h"
+#include "machine/machine_file.h"
 #include "schedule/lanes.h"
-#include "train/bench_machine.h"
-#include "train/durable_file.h"
 #include "wire/ranks.h"
 
 namespace plait {

@@ -10,16 +10,16 @@
 
 #include "apps/benches.h"
 #include "apps/command_line.h"
-#include "apps/grid_peer.h"
-#include "apps/numbers.h"
 #include "base/errors.h"
+#include "base/files.h"
 #include "base/random.h"
 #include "base/units.h"
-#include "plan/grid_report.h"
-#include "plan/machine_file.h"
-#include "train/bench_grid.h"
-#include "train/bench_timing.h"
-#include "train/durable_file.h"
+#include "bench/grid_peer.h"
+#include "bench/grid_report.h"
+#include "bench/grid_runner.h"
+#include "bench/numbers.h"
+#include "machine/machine_file.h"
+#include "run/profile.h"
 #include "wire/ranks.h"
 
 namespace plait {

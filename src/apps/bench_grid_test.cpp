@@ -5,9 +5,9 @@
 
 #include "apps/benches.h"
 #include "base/errors.h"
-#include "plan/grid_table.h"
-#include "plan/machine_file.h"
-#include "train/durable_file.h"
+#include "base/files.h"
+#include "bench/grid_table.h"
+#include "machine/machine_file.h"
 
 namespace plait {
 namespace {

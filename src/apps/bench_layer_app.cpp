@@ -7,12 +7,12 @@
 
 #include "apps/benches.h"
 #include "apps/command_line.h"
-#include "apps/layer_cases.h"
-#include "apps/peer_process.h"
 #include "base/errors.h"
 #include "base/json.h"
 #include "base/table.h"
-#include "train/bench_layer.h"
+#include "bench/layer.h"
+#include "bench/layer_cases.h"
+#include "bench/peer_process.h"
 
 namespace plait {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "apps/benches.h"
 #include "apps/command_line.h"
-#include "base/config.h"
 #include "base/errors.h"
 #include "base/table.h"
-#include "plan/ted_tables.h"
-#include "train/bench_memory.h"
+#include "bench/memory.h"
+#include "bench/ted_tables.h"
+#include "config/config.h"
 
 namespace plait {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "apps/benches.h"
 #include "apps/command_line.h"
-#include "apps/machine_speed.h"
 #include "base/errors.h"
 #include "base/json.h"
 #include "base/table.h"
-#include "ops/optimizer.h"
+#include "bench/machine_speed.h"
+#include "kernels/cpu/optimizer.h"
 
 namespace plait {
 namespace {
@@ -41,8 +41,8 @@ struct Update {
 void measure(Update& u, int64_t size) {
   const at::Tensor param = at::randn({size}), m = at::zeros({size}), v = at::zeros({size}),
                    grad = at::randn({size}).to(u.gradient), one = at::full({}, 1.0, at::kDouble);
-  const ops::AdamW args{.lr = 1e-3, .weight_decay = 0.1, .step = 1, .tile = u.tile};
-  u.seconds = fastest([&] { ops::adamw(args, one, param, grad, {m, v}); });
+  const kernels::AdamW args{.lr = 1e-3, .weight_decay = 0.1, .step = 1, .tile = u.tile};
+  u.seconds = fastest([&] { kernels::adamw(args, one, param, grad, {m, v}); });
   u.bytes = static_cast<double>(size * (6 * 4 + grad.element_size()));
 }
 
@@ -56,9 +56,9 @@ int bench_optimizer(Arguments arguments) {
   if (!line.parse(arguments)) return 0;
   if (size < 1) input_error("--parameters {}: expected at least 1", size);
   const double bandwidth = memory_bandwidth(size);
-  std::vector<Update> updates = {{at::kFloat, ops::kTile},
-                                 {at::kBFloat16, ops::kTile},
-                                 {at::kHalf, ops::kTile},
+  std::vector<Update> updates = {{at::kFloat, kernels::kTile},
+                                 {at::kBFloat16, kernels::kTile},
+                                 {at::kHalf, kernels::kTile},
                                  {at::kBFloat16, 1'000'000},
                                  {at::kBFloat16, 1'000}};
   Table table({"gradient", "tile", "ms", "GB/s", "of the memory's"});

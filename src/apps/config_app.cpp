@@ -4,8 +4,8 @@
 
 #include "apps/apps.h"
 #include "apps/command_line.h"
-#include "base/config.h"
 #include "base/table.h"
+#include "config/config.h"
 
 namespace plait {
 

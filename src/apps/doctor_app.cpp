@@ -10,9 +10,9 @@
 
 #include "apps/apps.h"
 #include "apps/command_line.h"
-#include "apps/machine_speed.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "bench/machine_speed.h"
 #include "wire/run_launched.h"
 
 namespace plait {

@@ -6,16 +6,17 @@
 
 #include "apps/apps.h"
 #include "apps/command_line.h"
-#include "apps/explanation.h"
-#include "base/config.h"
 #include "base/errors.h"
+#include "base/files.h"
 #include "base/units.h"
-#include "plan/timeline.h"
+#include "bench/measure.h"
+#include "config/config.h"
+#include "draw/timeline.h"
+#include "machine/machine_of.h"
 #include "schedule/text.h"
-#include "train/durable_file.h"
-#include "train/measure.h"
-#include "train/schedule_choice.h"
 #include "train/trainer.h"
+#include "tune/explanation.h"
+#include "tune/schedule_choice.h"
 
 namespace plait {
 namespace {

@@ -6,15 +6,15 @@
 
 #include "apps/apps.h"
 #include "apps/command_line.h"
-#include "apps/explanation.h"
-#include "base/config.h"
+#include "base/files.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "plan/timeline.h"
-#include "train/durable_file.h"
+#include "config/config.h"
+#include "draw/timeline.h"
 #include "train/generate.h"
 #include "train/loop.h"
-#include "train/schedule_choice.h"
+#include "tune/explanation.h"
+#include "tune/schedule_choice.h"
 
 namespace plait {
 namespace {

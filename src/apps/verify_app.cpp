@@ -8,9 +8,9 @@
 #include "apps/command_line.h"
 #include "base/table.h"
 #include "train/loop.h"
-#include "train/schedule_choice.h"
-#include "train/verify.h"
-#include "train/verify_matrix.h"
+#include "tune/schedule_choice.h"
+#include "verify/verify.h"
+#include "verify/verify_matrix.h"
 
 namespace plait {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "layers/moe_layer.h"
+#include "model/moe_layer.h"
 #include "plan/cost.h"
 
 namespace plait {

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/errors.h"
-#include "layers/moe_layer.h"
+#include "model/moe_layer.h"
 #include "schedule/builder.h"
 
 namespace plait {

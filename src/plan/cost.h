@@ -1,6 +1,6 @@
 // The seconds of every step of a schedule on a machine, from its types alone (rows at their expected number).
 #pragma once
-#include "plan/machine.h"
+#include "machine/machine.h"
 #include "schedule/schedule.h"
 
 namespace plait {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "layers/step.h"
+#include "model/step.h"
 #include "schedule/builder.h"
 
 namespace plait {

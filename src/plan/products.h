@@ -1,6 +1,6 @@
 // How fast a rank multiplies: the size of a product in a list, and its rate on a machine.
 #pragma once
-#include "plan/machine.h"
+#include "machine/machine.h"
 #include "schedule/schedule.h"
 
 namespace plait {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/errors.h"
+#include "passes/order.h"
 #include "schedule/lanes.h"
-#include "schedule/order.h"
 #include "schedule/wire_bytes.h"
 
 namespace plait {

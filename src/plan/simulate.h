@@ -33,7 +33,7 @@ struct Timing {
 // REQUIRES a lane for each step, and as many seconds in each row as the issue order is long.
 Timeline simulate(const Schedule& schedule, const Timing& timing);
 
-// The list in the order that overlaps best on this machine, its messages on lanes (see schedule/order).
+// The list in the order that overlaps best on this machine, its messages on lanes (see passes/order.h).
 Schedule overlapped(const Schedule& schedule, const Machine& machine, int ranks_per_node);
 
 // Predicted; `rows` 1, or one for each rank.

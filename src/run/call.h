@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/optimizer.h"
+#include "kernels/cpu/optimizer.h"
 #include "run/buffers.h"
 #include "schedule/storage.h"
 
@@ -25,7 +25,7 @@ struct StepTypes {
   int rank;
   std::vector<const Type*> in, out;
   at::ScalarType dtype;  // of `real` values
-  int64_t tile = ops::kTile;
+  int64_t tile = kernels::kTile;
 
   // What a value of this type is made of. Full precision: float32 where the run's type has 2 bytes, else that type.
   at::ScalarType scalar(const Type& type) const;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
-#include "ops/gate.h"
+#include "kernels/cpu/gate.h"
 #include "wire/board.h"
 
 namespace plait {
@@ -162,7 +162,7 @@ void Executor::perform(int index) {
   try {
     Call call(in, out, prepared.memory, buffers_);
     prepared.kernel(call);
-  } catch (const ops::GateFault& e) {
+  } catch (const kernels::GateFault& e) {
     throw StepFault(fmt::format("%{}: {}", schedule_.names[step.out.front()], e.what()));
   } catch (const c10::Error& e) {
     throw StepFault(fmt::format("step {} {} -> %{}: {}", index, schedule_.title(step),

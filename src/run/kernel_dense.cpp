@@ -1,11 +1,11 @@
 // Glue between the ops of a transformer and their kernels: shapes, offsets, memory for results.
-#include "ops/activation.h"
-#include "ops/attention.h"
-#include "ops/embed.h"
-#include "ops/norm.h"
-#include "ops/optimizer.h"
-#include "ops/rope.h"
-#include "ops/vocab_loss.h"
+#include "kernels/cpu/activation.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/embed.h"
+#include "kernels/cpu/norm.h"
+#include "kernels/cpu/optimizer.h"
+#include "kernels/cpu/rope.h"
+#include "kernels/cpu/vocab_loss.h"
 #include "run/kernels.h"
 
 namespace plait {
@@ -25,27 +25,27 @@ Kernel prepare(const Add&, const StepTypes&) {
   return [](Call& call) {
     if (call.num_in() == 1) return void(call.take_over(0, 0));
     const at::Tensor out = call.make_over(0, call.ends(0) ? 0 : 1);
-    ops::add(call.in(0), call.in(1), out);
-    for (size_t i = 2; i < call.num_in(); ++i) ops::accumulate(out, call.in(i));
+    kernels::add(call.in(0), call.in(1), out);
+    for (size_t i = 2; i < call.num_in(); ++i) kernels::accumulate(out, call.in(i));
   };
 }
 
 Kernel prepare(const Accumulate&, const StepTypes&) {
   return [](Call& call) {
-    ops::accumulate(call.in(0), call.in(1));
+    kernels::accumulate(call.in(0), call.in(1));
     call.alias(0, 0, call.in(0));
   };
 }
 
 Kernel prepare(const Scale& op, const StepTypes&) {
-  return [factor = op.factor](Call& call) { ops::scale(call.in(0), factor, call.make_over(0, 0)); };
+  return [factor = op.factor](Call& call) { kernels::scale(call.in(0), factor, call.make_over(0, 0)); };
 }
 
 Kernel prepare(const Cast&, const StepTypes& types) {
   const at::ScalarType to = types.scalar(*types.out[0]);
   return [to](Call& call) {
     const at::Tensor &x = call.in(0), y = call.make(0, x.sizes(), to);
-    x.scalar_type() == to ? void(y.copy_(x)) : ops::cast(x, y);
+    x.scalar_type() == to ? void(y.copy_(x)) : kernels::cast(x, y);
   };
 }
 
@@ -77,7 +77,7 @@ namespace {
 Kernel scaled_copy(double factor) {
   return [factor](Call& call) {
     if (factor == 1) return call.alias(0, 0, call.in(0));
-    ops::scale(call.in(0), factor, like(call, 0, 0));
+    kernels::scale(call.in(0), factor, like(call, 0, 0));
   };
 }
 
@@ -128,75 +128,76 @@ Kernel prepare(const Unpack&, const StepTypes& types) {
 Kernel prepare(const Activate& op, const StepTypes&) {
   return [op](Call& call) {
     const at::Tensor& x = call.in(0);
-    if (!op.glu) return ops::activate(op.act, x, like(call, 0, 0));
+    if (!op.glu) return kernels::activate(op.act, x, like(call, 0, 0));
     const at::Tensor y = call.make(0, without_pair(x), x.scalar_type());
-    ops::glu(op.act, pairs(x), flat(y));
+    kernels::glu(op.act, pairs(x), flat(y));
   };
 }
 
 Kernel prepare(const ActivateGrad& op, const StepTypes&) {
   return [op](Call& call) {
     const at::Tensor x = call.in(0), dy = call.in(1), dx = call.make_over(0, 0);
-    op.glu ? ops::glu_grad(op.act, pairs(x), flat(dy), pairs(dx)) : ops::activate_grad(op.act, x, dy, dx);
+    op.glu ? kernels::glu_grad(op.act, pairs(x), flat(dy), pairs(dx)) : kernels::activate_grad(op.act, x, dy, dx);
   };
 }
 
 Kernel prepare(const RmsNorm& op, const StepTypes&) {
-  return [eps = op.eps](Call& call) { ops::rms_norm(flat(call.in(0)), call.in(1), eps, flat(like(call, 0, 0))); };
+  return [eps = op.eps](Call& call) { kernels::rms_norm(flat(call.in(0)), call.in(1), eps, flat(like(call, 0, 0))); };
 }
 
 Kernel prepare(const RmsNormGrad& op, const StepTypes&) {
   return [eps = op.eps](Call& call) {
     const at::Tensor dx = like(call, 0, 0), dgain = like(call, 1, 1);
-    ops::rms_norm_grad({flat(call.in(0)), call.in(1), flat(call.in(2)), flat(dx), dgain}, eps);
+    kernels::rms_norm_grad({flat(call.in(0)), call.in(1), flat(call.in(2)), flat(dx), dgain}, eps);
   };
 }
 
 Kernel prepare(const Rope& op, const StepTypes& types) {
   const Type& x = *types.in[0];
-  const auto table = ops::rope_table(x.find("S")->size, x.find("A")->size, op.theta, types.dtype);
-  return
-      [direction = op.direction, table](Call& call) { ops::rope(call.in(0), table, direction, call.make_over(0, 0)); };
+  const auto table = kernels::rope_table(x.find("S")->size, x.find("A")->size, op.theta, types.dtype);
+  return [direction = op.direction, table](Call& call) {
+    kernels::rope(call.in(0), table, direction, call.make_over(0, 0));
+  };
 }
 
 Kernel prepare(const Attention&, const StepTypes& types) {
   return [lse = types.shape(*types.out[1]), full = types.scalar(*types.out[1])](Call& call) {
     const at::Tensor o = like(call, 0, 0);
-    ops::attention({call.in(0), call.in(1), call.in(2), o, call.make(1, lse, full)});
+    kernels::attention({call.in(0), call.in(1), call.in(2), o, call.make(1, lse, full)});
   };
 }
 
 Kernel prepare(const AttentionGrad&, const StepTypes&) {
   return [](Call& call) {
     const at::Tensor dq = like(call, 0, 0), dk = like(call, 1, 1), dv = like(call, 2, 2);
-    ops::attention_grad({call.in(0), call.in(1), call.in(2), call.in(3), call.in(4), call.in(5), dq, dk, dv});
+    kernels::attention_grad({call.in(0), call.in(1), call.in(2), call.in(3), call.in(4), call.in(5), dq, dk, dv});
   };
 }
 
 Kernel prepare(const Embed&, const StepTypes& types) {
   const int64_t first = types.range(*types.in[0], "V").first;
   return [first, shape = types.shape(*types.out[0])](Call& call) {
-    ops::embed(call.in(0), call.in(1), first, call.make(0, shape, call.in(0).scalar_type()));
+    kernels::embed(call.in(0), call.in(1), first, call.make(0, shape, call.in(0).scalar_type()));
   };
 }
 
 Kernel prepare(const EmbedGrad& op, const StepTypes& types) {
   const int64_t first = local_range(types.mesh, op.vocab, types.rank).first;
   return [first, shape = types.shape(*types.out[0])](Call& call) {
-    ops::embed_grad(call.in(0), call.in(1), first, call.make(0, shape, call.in(0).scalar_type()));
+    kernels::embed_grad(call.in(0), call.in(1), first, call.make(0, shape, call.in(0).scalar_type()));
   };
 }
 
 Kernel prepare(const RowMax&, const StepTypes& types) {
   return [shape = types.shape(*types.out[0])](Call& call) {
     const at::Tensor m = call.make(0, shape, call.in(0).scalar_type());
-    ops::row_max(call.in(0), m.view({m.numel(), 1}));
+    kernels::row_max(call.in(0), m.view({m.numel(), 1}));
   };
 }
 
 namespace {
 
-ops::VocabSlice slice(Call& call, int64_t first) {
+kernels::VocabSlice slice(Call& call, int64_t first) {
   const at::Tensor &z = call.in(0), &max = call.in(1);
   return {z, max.view({z.size(0), z.size(0) ? max.numel() / z.size(0) : 1}), call.in(2), first};
 }
@@ -208,25 +209,27 @@ Kernel prepare(const ExpSumTarget&, const StepTypes& types) {
   return [first](Call& call) {
     const at::Tensor& z = call.in(0);
     const at::Tensor s = call.make(0, {z.size(0)}, z.scalar_type()), c = call.make(1, {z.size(0)}, z.scalar_type());
-    ops::exp_sum_target(slice(call, first), {s, c});
+    kernels::exp_sum_target(slice(call, first), {s, c});
   };
 }
 
 Kernel prepare(const ExpSumTargetGrad&, const StepTypes& types) {
   const int64_t first = types.range(*types.in[0], "V").first;
   return [first](Call& call) {
-    ops::exp_sum_target_grad(slice(call, first), {call.in(3), call.in(4)}, like(call, 0, 0));
+    kernels::exp_sum_target_grad(slice(call, first), {call.in(3), call.in(4)}, like(call, 0, 0));
   };
 }
 
 Kernel prepare(const Nll&, const StepTypes&) {
-  return [](Call& call) { ops::nll({call.in(0), call.in(1)}, call.in(2), call.make(0, {}, call.in(0).scalar_type())); };
+  return [](Call& call) {
+    kernels::nll({call.in(0), call.in(1)}, call.in(2), call.make(0, {}, call.in(0).scalar_type()));
+  };
 }
 
 Kernel prepare(const NllGrad&, const StepTypes&) {
   return [](Call& call) {
     const at::Tensor ds = like(call, 0, 0), dc = like(call, 1, 0);
-    ops::nll_grad({call.in(0), call.in(1), call.in(2), {ds, dc}});
+    kernels::nll_grad({call.in(0), call.in(1), call.in(2), {ds, dc}});
   };
 }
 
@@ -235,7 +238,7 @@ Kernel prepare(const SumSquares&, const StepTypes&) {
     const at::Tensor out = call.make(0, {}, at::kDouble), one = call.scratch({}, at::kDouble);
     out.zero_();
     for (size_t i = 0; i < call.num_in(); ++i) {
-      ops::sum_squares(call.in(i), one);
+      kernels::sum_squares(call.in(i), one);
       *out.mutable_data_ptr<double>() += *one.const_data_ptr<double>();
     }
   };
@@ -261,22 +264,22 @@ bool skips(const at::Tensor& factor) { return std::isnan(*factor.const_data_ptr<
 Kernel prepare(const AdamW& op, const StepTypes& types) {
   return [op, tile = types.tile](Call& call) {
     const double lr = *call.in(5).const_data_ptr<double>(), step = *call.in(6).const_data_ptr<double>();
-    const ops::AdamW args{.lr = lr,
-                          .beta1 = op.beta1,
-                          .beta2 = op.beta2,
-                          .eps = op.eps,
-                          .weight_decay = op.weight_decay,
-                          .step = static_cast<int64_t>(step),
-                          .tile = tile};
-    if (!skips(call.in(4))) ops::adamw(args, call.in(4), call.in(0), call.in(1), {call.in(2), call.in(3)});
+    const kernels::AdamW args{.lr = lr,
+                              .beta1 = op.beta1,
+                              .beta2 = op.beta2,
+                              .eps = op.eps,
+                              .weight_decay = op.weight_decay,
+                              .step = static_cast<int64_t>(step),
+                              .tile = tile};
+    if (!skips(call.in(4))) kernels::adamw(args, call.in(4), call.in(0), call.in(1), {call.in(2), call.in(3)});
     for (size_t i = 0; i < 3; ++i) call.alias(i, i ? i + 1 : 0, call.in(i ? i + 1 : 0));
   };
 }
 
 Kernel prepare(const Sgd& op, const StepTypes& types) {
   return [decay = op.weight_decay, tile = types.tile](Call& call) {
-    const ops::Sgd args{.lr = *call.in(3).const_data_ptr<double>(), .weight_decay = decay, .tile = tile};
-    if (!skips(call.in(2))) ops::sgd(args, call.in(2), call.in(0), call.in(1));
+    const kernels::Sgd args{.lr = *call.in(3).const_data_ptr<double>(), .weight_decay = decay, .tile = tile};
+    if (!skips(call.in(2))) kernels::sgd(args, call.in(2), call.in(0), call.in(1));
     call.alias(0, 0, call.in(0));
   };
 }

@@ -6,15 +6,15 @@
 #include <cmath>
 
 #include "base/errors.h"
-#include "ops/dispatch.h"
-#include "ops/gate.h"
+#include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/gate.h"
 #include "run/kernels.h"
 #include "schedule/draws.h"
 
 namespace plait {
 namespace {
 
-ops::RouteOptions options(const Route& r) {
+kernels::RouteOptions options(const Route& r) {
   return {.gate = r.gate,
           .normalize = r.normalize,
           .drop = r.drop,
@@ -25,8 +25,8 @@ ops::RouteOptions options(const Route& r) {
 }
 
 // What a route reads after logits and mask. `first`: the global index of this rank's first token.
-ops::GateExtras extras(const Route& op, Call& call, int64_t first) {
-  ops::GateExtras extras;
+kernels::GateExtras extras(const Route& op, Call& call, int64_t first) {
+  kernels::GateExtras extras;
   if (op.gate == Gate::sigmoid) extras.bias_E = call.in(2);
   if (!op.draws()) return extras;
   const int64_t experts = call.in(0).size(-1), step = *call.in(call.num_in() - 1).const_data_ptr<int64_t>();
@@ -79,22 +79,22 @@ Kernel prepare(const Route& op, const StepTypes& types) {
   return [op, first, o = options(op), shape = types.shape(*types.out[0])](Call& call) {
     const at::Tensor& logits = call.in(0);
     const at::Tensor weight = call.make(0, shape, logits.scalar_type());
-    ops::route(logits, call.in(1), o, {weight, call.make(1, shape, at::kLong), call.make(2, shape, at::kLong)},
-               extras(op, call, first));
+    kernels::route(logits, call.in(1), o, {weight, call.make(1, shape, at::kLong), call.make(2, shape, at::kLong)},
+                   extras(op, call, first));
   };
 }
 
 Kernel prepare(const HashRoute& op, const StepTypes& types) {
-  const ops::RouteOptions options{.gate = Gate::hash,
-                                  .drop = op.capacity ? Drop::position : Drop::none,
-                                  .top_k = op.top_k,
-                                  .capacity = op.capacity,
-                                  .group = op.group};
+  const kernels::RouteOptions options{.gate = Gate::hash,
+                                      .drop = op.capacity ? Drop::position : Drop::none,
+                                      .top_k = op.top_k,
+                                      .capacity = op.capacity,
+                                      .group = op.group};
   return
       [=, experts = op.experts, dtype = types.scalar(*types.out[0]), shape = types.shape(*types.out[0])](Call& call) {
         const at::Tensor weight = call.make(0, shape, dtype);
-        ops::route_by_hash({call.in(0), call.in(1), experts}, options,
-                           {weight, call.make(1, shape, at::kLong), call.make(2, shape, at::kLong)});
+        kernels::route_by_hash({call.in(0), call.in(1), experts}, options,
+                               {weight, call.make(1, shape, at::kLong), call.make(2, shape, at::kLong)});
       };
 }
 
@@ -107,22 +107,22 @@ Kernel prepare(const Jitter& op, const StepTypes& types) {
     const auto factor = [&](int64_t t, int64_t d) {
       return 1 + op.amount * (2 * draw(key, (tokens.first + t) * columns + width.first + d) - 1);
     };
-    ops::scale_each(x, factor, call.make(0, x.sizes(), x.scalar_type()));
+    kernels::scale_each(x, factor, call.make(0, x.sizes(), x.scalar_type()));
   };
 }
 
 Kernel prepare(const RouteGrad& op, const StepTypes&) {
   return [o = options(op.route)](Call& call) {
     const at::Tensor& logits = call.in(0);
-    ops::route_grad({logits, call.in(1), call.in(2), call.in(3)}, o,
-                    call.make(0, logits.sizes(), logits.scalar_type()));
+    kernels::route_grad({logits, call.in(1), call.in(2), call.in(3)}, o,
+                        call.make(0, logits.sizes(), logits.scalar_type()));
   };
 }
 
 namespace {
 
 // Of sums for every `group` tokens, held as `sums`.
-ops::TokenGroups token_groups(const StepTypes& types, const Type& sums, int64_t group) {
+kernels::TokenGroups token_groups(const StepTypes& types, const Type& sums, int64_t group) {
   if (group == 0) return {};
   return {group, types.range(*types.in[0], "T").first - types.range(sums, "W").first * group};
 }
@@ -130,36 +130,36 @@ ops::TokenGroups token_groups(const StepTypes& types, const Type& sums, int64_t 
 }  // namespace
 
 Kernel prepare(const GateStats& op, const StepTypes& types) {
-  const ops::StatsOptions o{token_groups(types, *types.out[0], op.group), op.score};
+  const kernels::StatsOptions o{token_groups(types, *types.out[0], op.group), op.score};
   return [o, psum = types.shape(*types.out[0]), zsum = types.shape(*types.out[1])](Call& call) {
     const at::ScalarType dtype = call.in(0).scalar_type();
-    ops::gate_stats(call.in(0), call.in(1), {call.make(0, psum, dtype), call.make(1, zsum, dtype)}, o);
+    kernels::gate_stats(call.in(0), call.in(1), {call.make(0, psum, dtype), call.make(1, zsum, dtype)}, o);
   };
 }
 
 Kernel prepare(const GateStatsGrad& op, const StepTypes& types) {
-  const ops::StatsOptions o{token_groups(types, *types.in[2], op.group), op.score};
+  const kernels::StatsOptions o{token_groups(types, *types.in[2], op.group), op.score};
   return [o](Call& call) {
     const at::Tensor& logits = call.in(0);
-    ops::gate_stats_grad(logits, call.in(1), {{call.in(2), call.in(3)}, o},
-                         call.make(0, logits.sizes(), logits.scalar_type()));
+    kernels::gate_stats_grad(logits, call.in(1), {{call.in(2), call.in(3)}, o},
+                             call.make(0, logits.sizes(), logits.scalar_type()));
   };
 }
 
 Kernel prepare(const Load& op, const StepTypes& types) {
-  const ops::TokenGroups groups = token_groups(types, *types.out[0], op.group);
+  const kernels::TokenGroups groups = token_groups(types, *types.out[0], op.group);
   return [op, groups, dtype = types.scalar(*types.out[0]), shape = types.shape(*types.out[0])](Call& call) {
     const auto counted = [&](const at::Tensor& x) { return op.choices ? x.narrow(1, 0, op.choices).contiguous() : x; };
     const at::Tensor idx = counted(call.in(0)), slot = counted(call.in(1));
-    ops::expert_load(idx, call.make(0, shape, dtype), groups);
-    ops::expert_load(at::where(slot.ge(0), idx, -1), call.make(1, shape, dtype), groups);
+    kernels::expert_load(idx, call.make(0, shape, dtype), groups);
+    kernels::expert_load(at::where(slot.ge(0), idx, -1), call.make(1, shape, dtype), groups);
   };
 }
 
 namespace {
 
 // Of an element of this rank's [T, E].
-ops::Draws normal_draws(uint64_t key, int64_t first, int64_t experts) {
+kernels::Draws normal_draws(uint64_t key, int64_t first, int64_t experts) {
   return [=](int64_t token, int64_t expert) {
     return normal(key, static_cast<uint64_t>((first + token) * experts + expert));
   };
@@ -171,8 +171,8 @@ Kernel prepare(const Noise& op, const StepTypes& types) {
   return [op, first = types.range(*types.in[0], "T").first](Call& call) {
     const at::Tensor& logits = call.in(0);
     const uint64_t key = draw_key(*call.in(2).const_data_ptr<int64_t>(), op.stream, Draw::noise);
-    ops::add_noise({logits, call.in(1)}, normal_draws(key, first, logits.size(1)),
-                   call.make(0, logits.sizes(), logits.scalar_type()));
+    kernels::add_noise({logits, call.in(1)}, normal_draws(key, first, logits.size(1)),
+                       call.make(0, logits.sizes(), logits.scalar_type()));
   };
 }
 
@@ -180,8 +180,8 @@ Kernel prepare(const NoiseGrad& op, const StepTypes& types) {
   return [op, first = types.range(*types.in[0], "T").first](Call& call) {
     const at::Tensor& spread = call.in(0);
     const uint64_t key = draw_key(*call.in(1).const_data_ptr<int64_t>(), op.stream, Draw::noise);
-    ops::noise_grad(spread, call.in(2), normal_draws(key, first, spread.size(1)),
-                    call.make(0, spread.sizes(), spread.scalar_type()));
+    kernels::noise_grad(spread, call.in(2), normal_draws(key, first, spread.size(1)),
+                        call.make(0, spread.sizes(), spread.scalar_type()));
   };
 }
 
@@ -190,7 +190,7 @@ Kernel prepare(const NoisyStats& op, const StepTypes&) {
     const at::Tensor& noisy = call.in(2);
     const auto sums = [&](size_t i) { return call.make(i, {noisy.size(1)}, noisy.scalar_type()); };
     const at::Tensor importance = sums(0);
-    ops::noisy_stats({call.in(0), call.in(1), noisy}, call.in(3), op.top_k, {importance, sums(1)});
+    kernels::noisy_stats({call.in(0), call.in(1), noisy}, call.in(3), op.top_k, {importance, sums(1)});
   };
 }
 
@@ -198,15 +198,15 @@ Kernel prepare(const NoisyStatsGrad& op, const StepTypes&) {
   return [op](Call& call) {
     std::vector<at::Tensor> out;
     for (size_t i = 0; i < 3; ++i) out.push_back(call.make(i, call.in(i).sizes(), call.in(i).scalar_type()));
-    ops::noisy_stats_grad({call.in(0), call.in(1), call.in(2)}, call.in(3), {op.top_k, {call.in(4), call.in(5)}},
-                          {out[0], out[1], out[2]});
+    kernels::noisy_stats_grad({call.in(0), call.in(1), call.in(2)}, call.in(3), {op.top_k, {call.in(4), call.in(5)}},
+                              {out[0], out[1], out[2]});
   };
 }
 
 // Operands importance, load, share.
 Kernel prepare(const Variation& op, const StepTypes&) {
   return [op](Call& call) {
-    const double both = ops::squared_variation(call.in(0)) + ops::squared_variation(call.in(1));
+    const double both = kernels::squared_variation(call.in(0)) + kernels::squared_variation(call.in(1));
     call.make(0, {}, call.in(0).scalar_type()).copy_(call.in(2) * (op.coef / 2 * both));
   };
 }
@@ -216,7 +216,7 @@ Kernel prepare(const VariationGrad& op, const StepTypes&) {
   return [op](Call& call) {
     const double scale = op.coef / 2 * (call.in(2) * call.in(3)).item<double>();
     for (size_t i = 0; i < 2; ++i)
-      ops::squared_variation_grad(call.in(i), scale, call.make(i, call.in(i).sizes(), call.in(i).scalar_type()));
+      kernels::squared_variation_grad(call.in(i), scale, call.make(i, call.in(i).sizes(), call.in(i).scalar_type()));
   };
 }
 
@@ -224,7 +224,7 @@ Kernel prepare(const BalanceBias& op, const StepTypes&) {
   return [op](Call& call) {
     const at::Tensor bias = call.in(0);
     const bool skipped = call.num_in() == 3 && std::isnan(*call.in(2).const_data_ptr<double>());
-    if (!skipped) ops::balance_bias(call.in(1), op.rate, bias);
+    if (!skipped) kernels::balance_bias(call.in(1), op.rate, bias);
     call.alias(0, 0, bias);
   };
 }
@@ -265,9 +265,9 @@ Kernel prepare(const BalanceGrad& op, const StepTypes& types) {
 Kernel prepare(const Count& op, const StepTypes& types) {
   const std::vector<int64_t> shape = types.shape(*types.out[0]), places = types.shape(*types.out[1]);
   return [shape, places, routing = op.routing](Call& call) {
-    ops::RowCounts counts{call.make(0, shape, at::kLong).view({routing.chunks, routing.experts, -1}), {}};
+    kernels::RowCounts counts{call.make(0, shape, at::kLong).view({routing.chunks, routing.experts, -1}), {}};
     for (int64_t h = 0; h < routing.chunks; ++h) counts.rows_TK.push_back(call.make(h + 1, places, at::kLong));
-    ops::count_rows({call.in(0), call.in(1)}, counts, call.num_in() > 2 ? greatest(call.in(2)) : 0);
+    kernels::count_rows({call.in(0), call.in(1)}, counts, call.num_in() > 2 ? greatest(call.in(2)) : 0);
   };
 }
 
@@ -275,9 +275,9 @@ Kernel prepare(const Busiest& op, const StepTypes& types) {
   int64_t cells = 1;  // blocks of this rank's tokens: digits that they are not cut over
   for (Atom a : types.mesh.atoms())
     if (!types.in[0]->find("T")->holds(a)) cells *= types.mesh.size(a);
-  const ops::CellShape shape{.chunks = op.routing.chunks, .experts = op.routing.experts, .cells = cells};
+  const kernels::CellShape shape{.chunks = op.routing.chunks, .experts = op.routing.experts, .cells = cells};
   return [shape, out = types.shape(*types.out[0])](Call& call) {
-    call.make(0, out, at::kLong).fill_(ops::busiest_cell({call.in(0), call.in(1)}, shape));
+    call.make(0, out, at::kLong).fill_(kernels::busiest_cell({call.in(0), call.in(1)}, shape));
   };
 }
 
@@ -285,7 +285,7 @@ Kernel prepare(const Nodes& op, const StepTypes& types) {
   return [each = op.experts / op.nodes, nodes = types.shape(*types.out[0]),
           kept = types.shape(*types.out[2])](Call& call) {
     const at::Tensor node = call.make(0, nodes, at::kLong), slot = call.make(1, nodes, at::kLong);
-    ops::routes_by_node({call.in(0), call.in(1)}, each, {node, slot, call.make(2, kept, at::kLong)});
+    kernels::routes_by_node({call.in(0), call.in(1)}, each, {node, slot, call.make(2, kept, at::kLong)});
   };
 }
 
@@ -296,17 +296,17 @@ Kernel prepare(const CountWithin&, const StepTypes& types) {
   const int64_t first = types.range(*types.out[0], "E").first;
   return [nodes, first, shape = types.shape(*types.out[0])](Call& call) {
     const at::Tensor& kept = call.in(0);
-    ops::count_within({kept, call.in(1).view({nodes, -1}), first}, call.make(0, shape, at::kLong),
-                      call.make(1, kept.sizes(), at::kLong));
+    kernels::count_within({kept, call.in(1).view({nodes, -1}), first}, call.make(0, shape, at::kLong),
+                          call.make(1, kept.sizes(), at::kLong));
   };
 }
 
 Kernel prepare(const Arrange& op, const StepTypes& types) {
   const std::vector<int64_t> places = types.shape(*types.out[0]);
-  const ops::PaddedShape shape{
+  const kernels::PaddedShape shape{
       .groups = places[0] / op.routing.group, .experts = op.routing.experts, .capacity = op.routing.capacity};
   return [shape, places](Call& call) {
-    ops::place_rows({call.in(0), call.in(1)}, shape, call.make(0, places, at::kLong));
+    kernels::place_rows({call.in(0), call.in(1)}, shape, call.make(0, places, at::kLong));
   };
 }
 
@@ -320,8 +320,8 @@ Kernel prepare(const Encode& op, const StepTypes& types) {
     const at::Tensor& x = call.in(0);
     const std::vector<int64_t> shape = ragged ? chain({total(call.in(places + 1))}, x.sizes().slice(1)) : padded;
     const at::Tensor out = flat(call.make(0, shape, x.scalar_type()), rows);
-    places == 1 ? ops::encode(flat(x, 1), call.in(1), out)
-                : ops::encode_weighted(flat(x, 1), call.in(1), call.in(2), out);
+    places == 1 ? kernels::encode(flat(x, 1), call.in(1), out)
+                : kernels::encode_weighted(flat(x, 1), call.in(1), call.in(2), out);
   };
 }
 
@@ -331,7 +331,7 @@ Kernel prepare(const Decode&, const StepTypes& types) {
     const at::Tensor x = flat(call.in(0), rows), &places = call.in(weighted ? 2 : 1);
     const at::Tensor y =
         flat(call.make(0, chain({places.size(0)}, call.in(0).sizes().slice(rows)), x.scalar_type()), 1);
-    weighted ? ops::decode_weighted(x, call.in(1), places, y) : ops::decode(x, places, y);
+    weighted ? kernels::decode_weighted(x, call.in(1), places, y) : kernels::decode(x, places, y);
   };
 }
 
@@ -339,7 +339,7 @@ Kernel prepare(const Decode&, const StepTypes& types) {
 Kernel prepare(const Pair&, const StepTypes& types) {
   return [rows = row_dims(*types.in[1]), weight = types.scalar(*types.out[0])](Call& call) {
     const at::Tensor& places = call.in(2);
-    ops::pair(flat(call.in(0), 1), flat(call.in(1), rows), places, call.make(0, places.sizes(), weight));
+    kernels::pair(flat(call.in(0), 1), flat(call.in(1), rows), places, call.make(0, places.sizes(), weight));
   };
 }
 

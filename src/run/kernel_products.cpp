@@ -1,6 +1,6 @@
 // Einsums as matrix products: plain, batched, or one per expert over rows sorted by expert.
 #include "base/errors.h"
-#include "ops/products.h"
+#include "kernels/cpu/products.h"
 #include "run/kernels.h"
 #include "run/product_view.h"
 #include "schedule/contraction.h"
@@ -8,7 +8,7 @@
 namespace plait {
 namespace {
 
-using ops::Layout;
+using kernels::Layout;
 using Shape = std::vector<int64_t>;
 
 // The product of the local sizes of some labels, -1 (to be inferred) where one of them is jagged.
@@ -87,8 +87,8 @@ Kernel grouped(const ProductView& p) {
     const at::Tensor out = make(call, p.out, total);
     const at::Tensor a = view_as(call.in(p.a), p.view_a, 0, total);
     const at::Tensor b = view_as(call.in(p.b), p.view_b, sums ? 0 : p.batch, total);
-    ops::grouped({.a = a, .b = b, .row_counts = rows, .out = view_as(out, p.view_out, sums ? p.batch : 0, total)},
-                 p.layout);
+    kernels::grouped({.a = a, .b = b, .row_counts = rows, .out = view_as(out, p.view_out, sums ? p.batch : 0, total)},
+                     p.layout);
   };
 }
 
@@ -104,7 +104,7 @@ Kernel prepare(const Einsum& op, const StepTypes& types) {
     const int64_t batch = batched ? p.batch : 0;
     const at::Tensor a = view_as(call.in(p.a), p.view_a, batch, rows), b = view_as(call.in(p.b), p.view_b, batch, rows),
                      c = view_as(out, p.view_out, batch, rows);
-    batched ? ops::bmm(a, b, p.layout, c) : ops::matmul(a, b, p.layout, c);
+    batched ? kernels::bmm(a, b, p.layout, c) : kernels::matmul(a, b, p.layout, c);
   };
 }
 

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "base/errors.h"
-#include "ops/kernel.h"
+#include "kernels/cpu/kernel.h"
 #include "run/moves_rows.h"
 #include "schedule/wire_bytes.h"
 
@@ -95,7 +95,7 @@ void copy_out(const Call& call, const at::Tensor& buffer, const std::vector<Parc
 // Parts that overlap are summed, in the order of the members.
 void add_out(const at::Tensor& buffer, const std::vector<Parcel>& parcels, const std::vector<at::Tensor>& results) {
   for (const at::Tensor& y : results) y.zero_();
-  ops::by_element(results[0], [&]<class T>(T) {
+  kernels::by_element(results[0], [&]<class T>(T) {
     const T* from = static_cast<const T*>(buffer.const_data_ptr());
     each_run(parcels, &Parcel::receive, [&](size_t i, const Rows& run) {
       T* to = results[i].mutable_data_ptr<T>() + run.first;

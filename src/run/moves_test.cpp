@@ -7,9 +7,9 @@
 
 #include <atomic>
 
+#include "passes/lower.h"
 #include "run/executor.h"
 #include "schedule/builder.h"
-#include "schedule/lower.h"
 #include "schedule/testing/interpret.h"
 #include "wire/ranks.h"
 #include "wire/slow.h"

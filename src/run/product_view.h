@@ -1,12 +1,12 @@
 // An einsum as the matrix product that a rank performs: which operand is which, as what matrices they are seen.
 #pragma once
-#include "ops/gemm.h"
+#include "kernels/cpu/gemm.h"
 #include "run/call.h"
 
 namespace plait {
 
 struct ProductView {
-  ops::Layout layout;
+  kernels::Layout layout;
   size_t a = 0, b = 1;  // operands of the einsum
   int64_t batch = 1;
   std::vector<int64_t> view_a, view_b, view_out;  // without the batch; -1: the number of rows

@@ -8,9 +8,9 @@
 #include "base/errors.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "plan/machine_file.h"
+#include "machine/machine_file.h"
+#include "machine/machine_of.h"
 #include "schedule/text.h"
-#include "train/schedule_choice.h"
 #include "train/texts.h"
 
 namespace plait {

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/config.h"
-#include "layers/step.h"
+#include "config/config.h"
+#include "model/step.h"
 #include "wire/group.h"
 
 namespace plait {

@@ -8,8 +8,8 @@
 
 #include "base/errors.h"
 #include "plan/choose.h"
+#include "run/profile.h"
 #include "schedule/wire_bytes.h"
-#include "train/bench_timing.h"
 
 namespace plait {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "base/errors.h"
 #include "base/random.h"
-#include "layers/model.h"
-#include "schedule/lower.h"
+#include "model/model.h"
+#include "passes/lower.h"
 #include "train/loop.h"
 
 namespace plait {

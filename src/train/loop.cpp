@@ -9,13 +9,13 @@
 #include <fstream>
 
 #include "base/errors.h"
+#include "base/files.h"
+#include "draw/curve.h"
+#include "machine/machine_of.h"
 #include "run/recording.h"
 #include "train/agreement.h"
-#include "train/curve.h"
-#include "train/durable_file.h"
 #include "train/lr.h"
 #include "train/metrics.h"
-#include "train/schedule_choice.h"
 #include "wire/board.h"
 
 namespace plait {
@@ -255,30 +255,6 @@ void make_folder(const std::string& path) {
 }
 
 }  // namespace
-
-at::ScalarType dtype_of(const Config& config) {
-  const std::string& name = config.train.dtype;
-  return name == "float64"    ? at::kDouble
-         : name == "bfloat16" ? at::kBFloat16
-         : name == "float16"  ? at::kHalf
-                              : at::kFloat;
-}
-
-data::CorpusSource corpus_source(const Config& config) {
-  return {.paths = config.data.path,
-          .validation_fraction = config.data.validation,
-          .seq_length = config.train.seq_length,
-          .vocab_size = config.model.vocab_size};
-}
-
-wire::LocalOptions local_options(const Config& config) {
-  const Mesh mesh = run_shape(config).mesh;
-  return {.ranks = mesh.ranks(),
-          .timeout = wire::Seconds(config.log.timeout),
-          .threads = static_cast<int>(config.mesh.threads),
-          .lanes = config.schedule.lanes ? kNumLanes - 1 : 0,
-          .name = [mesh](int rank) { return mesh.coordinates(rank); }};
-}
 
 RunReport train(const Config& config, const data::Corpus& corpus, const RunObserver& observer,
                 const std::atomic<bool>& stop) {

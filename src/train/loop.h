@@ -45,11 +45,4 @@ struct RunObserver {
 RunReport train(const Config& config, const data::Corpus& corpus, const RunObserver& observer,
                 const std::atomic<bool>& stop);
 
-// The ranks of a config as threads of this process, named by their coordinates.
-wire::LocalOptions local_options(const Config& config);
-
-at::ScalarType dtype_of(const Config& config);
-
-data::CorpusSource corpus_source(const Config& config);
-
 }  // namespace plait

@@ -7,8 +7,8 @@
 #include "base/errors.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "train/bench_timing.h"
-#include "train/gathered.h"
+#include "checkpoint/gathered.h"
+#include "run/profile.h"
 #include "train/loop.h"
 
 namespace plait {

@@ -2,7 +2,7 @@
 #pragma once
 #include <optional>
 
-#include "base/config.h"
+#include "config/config.h"
 #include "plan/memory.h"
 #include "run/executor.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/errors.h"
-#include "train/durable_file.h"
+#include "base/files.h"
 
 namespace plait {
 namespace {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/metric_point.h"
 
 namespace plait {
 
@@ -20,11 +21,6 @@ class MetricsFile {
  private:
   std::string path_;
   std::ofstream file_;
-};
-
-struct MetricPoint {
-  int64_t step;
-  double value;
 };
 
 // The values of one key, in the order of the file; lines without it, or with null, are passed over.

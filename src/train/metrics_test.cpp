@@ -1,7 +1,7 @@
 #include "train/metrics.h"
 
 #include "base/errors.h"
-#include "train/testing/scratch_folder.h"
+#include "base/testing/scratch_folder.h"
 
 namespace plait {
 namespace {

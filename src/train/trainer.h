@@ -4,13 +4,11 @@
 #include <memory>
 #include <optional>
 
-#include "data/corpus.h"
-#include "layers/step.h"
-#include "plan/machine.h"
-#include "train/checkpoint.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/parts.h"
 #include "train/layer_load.h"
 #include "train/loss_scale.h"
-#include "train/parameters.h"
+#include "train/run_shape.h"
 
 namespace plait {
 
@@ -23,24 +21,6 @@ struct StepResult {
   double dropped = 0;             // share of all routes, 0 to 1
   double busiest = 0;             // the greatest of the layers; 0: dense
 };
-
-// What a run needs to know besides the config. The one-rank reference of a layout differs from it in the mesh and in
-// what follows from that.
-struct RunShape {
-  Mesh mesh;
-  ModelSizes sizes;
-  Optimizer optimizer;
-  int num_micro = 1;
-  int64_t bucket = 0;           // elements of gradients in a message; 0: all
-  int ranks_per_node = 0;       // of the lanes of messages; 0: in the rank's own thread
-  std::optional<Machine> pace;  // the list in the order that overlaps best there; none: as written
-  int64_t tile = ops::kTile;
-};
-RunShape run_shape(const Config& config);
-// The same numbers on one rank: same micro-batches, gate groups and capacity.
-RunShape one_rank(const RunShape& shape);
-// The step that a run of this shape performs.
-TrainingStep build_step(const RunShape& shape);
 
 class Trainer {
  public:

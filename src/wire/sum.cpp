@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/errors.h"
-#include "ops/half.h"
+#include "kernels/cpu/half.h"
 
 namespace plait::wire {
 namespace {
@@ -40,12 +40,12 @@ void sum_halves(std::span<const std::byte* const> sources, std::span<std::byte* 
   const int64_t all = bytes / static_cast<int64_t>(sizeof(T));
   for (int64_t first = 0; first < all; first += kBlock) {
     const int64_t count = std::min(kBlock, all - first), offset = first * static_cast<int64_t>(sizeof(T));
-    ops::widen(typed<T>(sources[0], offset), block, count);
+    kernels::widen(typed<T>(sources[0], offset), block, count);
     for (const auto* source : sources.subspan(1)) {
-      ops::widen(typed<T>(source, offset), x, count);
+      kernels::widen(typed<T>(source, offset), x, count);
       for (int64_t i = 0; i < count; ++i) block[i] += x[i];
     }
-    ops::narrow(block, rounded, count);
+    kernels::narrow(block, rounded, count);
     for (auto* target : targets) std::memcpy(target + offset, rounded, count * sizeof(T));
   }
 }

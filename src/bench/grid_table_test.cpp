@@ -1,0 +1,70 @@
+#include "bench/grid_table.h"
+
+#include <gtest/gtest.h>
+
+#include "base/errors.h"
+
+namespace plait {
+namespace {
+
+GridTable two_layers() {
+  const std::vector<GridLayer> layers = grid_layers(4, GridSize::quick);
+  GridTable table{
+      .header = {.links = "200mbit, \"slow\"", .ranks = 4, .node = 2, .rounds = 5, .grid = "ab", .machine = "cd"}};
+  table.results.push_back({layers[0],
+                           {{.variant = "s1", .schedule = "s1, lanes", .ms = 12.5, .low = 12, .high = 13.25},
+                            {.variant = "parm", .note = "moe.capacity = 1.2, too little"}}});
+  table.results.push_back(
+      {layers[1], {{.variant = "s1", .schedule = "s1", .ms = 7, .predicted_ms = 6.5, .differs = 1e-7}}});
+  return table;
+}
+
+std::string refused(std::string_view text) {
+  try {
+    parse_grid_csv(text, "g.csv");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(GridTable, reads_back_what_it_writes) {
+  const GridTable table = two_layers();
+  const std::string text = grid_csv(table);
+  const GridTable again = parse_grid_csv(text, "g.csv");
+  EXPECT_EQ(grid_csv(again), text);
+  EXPECT_EQ(again.header, table.header);
+  ASSERT_EQ(again.results.size(), 2u);
+  EXPECT_EQ(again.results[1].layer, table.results[1].layer);
+  EXPECT_EQ(again.results[0].rows[1].note, table.results[0].rows[1].note);
+  EXPECT_EQ(again.results[0].find("s1")->schedule, "s1, lanes");
+  EXPECT_EQ(again.results[0].find("parm"), nullptr);
+  EXPECT_TRUE(again.has(table.results[1].layer.id));
+}
+
+TEST(GridTable, names_the_line_that_is_none_of_its_own) {
+  EXPECT_EQ(
+      refused("tokens,ms\n"),
+      "g.csv:1: expected \"# plait bench grid, links=...\": it is not a file of plait bench grid; name another, or "
+      "remove it");
+  std::string text = grid_csv(two_layers());
+  EXPECT_EQ(refused(text.substr(0, text.size() - 3)).substr(0, 31), "g.csv:5: expected a whole line:");
+  text.replace(text.find(",12.5,"), 6, ",fast,");
+  EXPECT_EQ(refused(text).substr(0, 40), "g.csv:3: expected a number, not \"fast\": ");
+}
+
+TEST(GridTable, goes_on_only_where_nothing_has_changed) {
+  GridHeader now = two_layers().header;
+  EXPECT_NO_THROW(expect_same_grid(two_layers().header, now, "g.csv"));
+  now.machine = "ef";
+  try {
+    expect_same_grid(two_layers().header, now, "g.csv");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(),
+                 "g.csv holds another run: its machine is \"cd\", now it is \"ef\"; name another file to begin anew");
+  }
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,223 @@
+#include "checkpoint/checkpoint.h"
+
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+
+#include "base/errors.h"
+#include "base/testing/scratch_folder.h"
+
+namespace plait {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::vector<TensorInfo> kModel = {{"embed", {4, 3}, at::kFloat}, {"layers.0.gate", {3, 2}, at::kDouble}};
+const std::vector<TensorInfo> kOptimizer = {{"embed.m", {4, 3}, at::kFloat},
+                                            {"embed.v", {4, 3}, at::kFloat},
+                                            {"layers.0.gate.m", {3, 2}, at::kDouble},
+                                            {"layers.0.gate.v", {3, 2}, at::kDouble}};
+
+// Every tensor is full of a number that tells the step and the name.
+at::Tensor tensor_at(int64_t step, const std::string& name) {
+  for (const auto* infos : {&kModel, &kOptimizer}) {
+    for (const auto& info : *infos) {
+      if (info.name == name) return at::full(info.shape, step * 1000 + static_cast<int64_t>(name.size()), info.dtype);
+    }
+  }
+  throw std::logic_error("unknown " + name);
+}
+
+CheckpointContent content_at(int64_t step) {
+  return {.state = {.step = step,
+                    .seed = 42,
+                    .config = "[model]\nname = \"a \\ b\"\n",
+                    .more = JsonLine().add("tokens", step * 512).add("best_val_loss", 1.5)},
+          .model = kModel,
+          .optimizer = kOptimizer,
+          .get = [step](const std::string& name) { return tensor_at(step, name); }};
+}
+
+void save(const ScratchFolder& folder, int64_t step, int keep = 0) {
+  save_checkpoint(folder.str(), content_at(step), keep);
+}
+
+void expect_loads(const std::string& checkpoint_folder, int64_t step) {
+  const Checkpoint checkpoint(checkpoint_folder);
+  EXPECT_EQ(checkpoint.step(), step);
+  checkpoint.require_model(kModel);
+  checkpoint.require_optimizer(kOptimizer);
+  for (const auto* infos : {&kModel, &kOptimizer}) {
+    for (const auto& info : *infos) EXPECT_TRUE(at::equal(checkpoint.read(info.name), tensor_at(step, info.name)));
+  }
+}
+
+std::vector<std::string> names_in(const ScratchFolder& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder.str())) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(Checkpoint, loads_what_was_saved) {
+  const ScratchFolder folder;
+  EXPECT_EQ(find_latest(folder.str()), std::nullopt);
+  EXPECT_EQ(find_latest(folder / "nothing"), std::nullopt);
+  save(folder, 123);
+  EXPECT_EQ(find_latest(folder.str()), folder / "step-00000123");
+  expect_loads(folder / "step-00000123", 123);
+  const Checkpoint checkpoint(folder / "step-00000123");
+  EXPECT_EQ(checkpoint.seed(), 42);
+  EXPECT_EQ(checkpoint.config(), "[model]\nname = \"a \\ b\"\n");
+  EXPECT_EQ(checkpoint.json().integer("tokens"), 123 * 512);
+  EXPECT_EQ(checkpoint.json().number("best_val_loss"), 1.5);
+}
+
+TEST(Checkpoint, of_a_later_step_becomes_the_latest_and_old_ones_go) {
+  const ScratchFolder folder;
+  for (const int64_t step : {10, 20, 30, 40}) save(folder, step, 2);
+  EXPECT_EQ(names_in(folder), (std::vector<std::string>{"latest", "step-00000030", "step-00000040"}));
+  EXPECT_EQ(find_latest(folder.str()), folder / "step-00000040");
+  expect_loads(folder / "step-00000030", 30);
+}
+
+TEST(Checkpoint, of_the_same_step_replaces_the_older_one) {
+  const ScratchFolder folder;
+  save(folder, 5);
+  spill(folder / "step-00000005/model.safetensors", "damaged");
+  save(folder, 5);
+  expect_loads(folder / "step-00000005", 5);
+  EXPECT_EQ(names_in(folder), (std::vector<std::string>{"latest", "step-00000005"}));
+}
+
+TEST(Checkpoint, resumes_from_where_the_pointer_says_and_never_removes_it) {
+  const ScratchFolder folder;
+  for (const int64_t step : {10, 20, 30}) save(folder, step);
+  spill(folder / "latest", "step-00000010\n");  // a person goes back
+  EXPECT_EQ(find_latest(folder.str()), folder / "step-00000010");
+  save(folder, 15, 1);
+  EXPECT_EQ(find_latest(folder.str()), folder / "step-00000015");
+  expect_loads(folder / "step-00000015", 15);
+}
+
+TEST(Checkpoint, survives_a_save_that_fails_at_any_tensor) {
+  for (size_t stop = 0; stop < kModel.size() + kOptimizer.size(); ++stop) {
+    const ScratchFolder folder;
+    save(folder, 1);
+    auto content = content_at(2);
+    size_t written = 0;
+    content.get = [&](const std::string& name) {
+      if (written++ == stop) throw CommError("killed");
+      return tensor_at(2, name);
+    };
+    EXPECT_THROW(save_checkpoint(folder.str(), content, 0), CommError);
+    EXPECT_EQ(find_latest(folder.str()), folder / "step-00000001");
+    expect_loads(*find_latest(folder.str()), 1);
+    save(folder, 2);
+    expect_loads(*find_latest(folder.str()), 2);
+    EXPECT_EQ(names_in(folder), (std::vector<std::string>{"latest", "step-00000001", "step-00000002"}));
+  }
+}
+
+// The states a killed process can leave, as functions that make them from a folder with complete steps 1 and 2.
+void hide_step_2(const ScratchFolder& folder) {
+  fs::rename(folder / "step-00000002", folder / ".step-00000002.tmp");
+  spill(folder / "latest", "step-00000001\n");
+}
+
+TEST(Checkpoint, killed_at_any_write_point_leaves_the_last_complete_one) {
+  using Damage = std::function<void(const ScratchFolder&)>;
+  const std::string aside = ".step-00000002.tmp/";
+  const std::vector<Damage> before_rename = {
+      [](const auto&) {},
+      [&](const auto& folder) { fs::remove(folder / (aside + "state.json")); },
+      [&](const auto& folder) { fs::rename(folder / (aside + "state.json"), folder / (aside + "state.json.tmp")); },
+      [&](const auto& folder) { fs::resize_file(folder / (aside + "model.safetensors"), 20); },
+      [&](const auto& folder) { fs::remove(folder / (aside + "optimizer.safetensors")); },
+      [&](const auto& folder) { fs::remove_all(folder / aside), fs::create_directory(folder / aside); }};
+  for (const auto& damage : before_rename) {
+    const ScratchFolder folder;
+    save(folder, 1), save(folder, 2);
+    hide_step_2(folder);
+    damage(folder);
+    EXPECT_EQ(find_latest(folder.str()), folder / "step-00000001");
+    expect_loads(*find_latest(folder.str()), 1);
+    save(folder, 2);
+    expect_loads(*find_latest(folder.str()), 2);
+    EXPECT_EQ(names_in(folder), (std::vector<std::string>{"latest", "step-00000001", "step-00000002"}));
+  }
+}
+
+TEST(Checkpoint, killed_between_folder_and_pointer_still_loads) {
+  const ScratchFolder folder;
+  save(folder, 1), save(folder, 2);
+  spill(folder / "latest", "step-00000001\n");  // renamed, not yet pointed at
+  expect_loads(*find_latest(folder.str()), 1);
+  spill(folder / "latest.tmp", "step-0");  // the pointer half written
+  expect_loads(*find_latest(folder.str()), 1);
+  fs::remove(folder / "latest");  // the first pointer never came to be
+  expect_loads(*find_latest(folder.str()), 2);
+  spill(folder / "latest", "step-00000007\n");  // its folder was moved away to be replaced
+  expect_loads(*find_latest(folder.str()), 2);
+}
+
+TEST(Checkpoint, says_in_one_line_what_is_damaged_or_missing) {
+  const ScratchFolder folder;
+  save(folder, 1);
+  const auto step = folder / "step-00000001";
+  const auto says = [&] {
+    return refusal<InputError>([&] {
+      const Checkpoint checkpoint(step);
+      for (const auto& info : checkpoint.model()) checkpoint.read(info.name);
+    });
+  };
+  ASSERT_EQ(says(), "accepted");
+  const auto model = slurp(step + "/model.safetensors");
+  spill(step + "/model.safetensors", model.substr(0, model.size() - 4));
+  EXPECT_EQ(says(), step + "/model.safetensors: holds 92 bytes of data; expected 96");
+  auto flipped = model;
+  flipped[model.size() - 1] ^= 1;
+  spill(step + "/model.safetensors", flipped);
+  EXPECT_EQ(says(),
+            step + "/model.safetensors: the data of tensor 'layers.0.gate' is damaged: it differs from its checksum");
+  spill(step + "/model.safetensors", model);
+  fs::remove(step + "/optimizer.safetensors");
+  EXPECT_EQ(says(), step + "/optimizer.safetensors: No such file or directory; expected a safetensors file");
+  save(folder, 1);
+  spill(step + "/state.json", "{\"format\": 1, \"step\": 1, \"config\": \"\"}");
+  EXPECT_EQ(says(), step + "/state.json: \"seed\" is missing");
+  spill(step + "/state.json", "{\"format\": 2, \"step\": 1, \"seed\": 1, \"config\": \"\"}");
+  EXPECT_EQ(says(), step + "/state.json: format 2; this version reads format 1");
+  fs::remove(step + "/state.json");
+  EXPECT_EQ(says(), "cannot read '" + step + "/state.json': No such file or directory");
+  fs::remove_all(step);
+  EXPECT_EQ(says(), step + ": no such checkpoint; expected a folder step-N");
+}
+
+TEST(Checkpoint, must_hold_exactly_the_models_tensors) {
+  const ScratchFolder folder;
+  save(folder, 1);
+  const Checkpoint checkpoint(folder / "step-00000001");
+  const auto file = folder / "step-00000001/model.safetensors";
+  const auto says = [&](const std::vector<TensorInfo>& expected) {
+    return refusal<InputError>([&] { checkpoint.require_model(expected); });
+  };
+  auto more = kModel, fewer = kModel, wider = kModel;
+  more.push_back({"head", {2}, at::kFloat});
+  fewer.pop_back();
+  wider[0].shape = {4, 5};
+  EXPECT_EQ(says(more), file + ": holds no tensor 'head', which the model needs");
+  EXPECT_EQ(says(fewer), file + ": tensor 'layers.0.gate' is unknown to the model");
+  EXPECT_EQ(says(wider), file + ": tensor 'embed' is Float [4, 3]; the model needs Float [4, 5]");
+  EXPECT_EQ(refusal<InputError>([&] { checkpoint.require_optimizer(kModel); }),
+            folder / "step-00000001/optimizer.safetensors: holds no tensor 'embed', which the model needs");
+}
+
+TEST(Checkpoint, refuses_a_folder_it_cannot_write) {
+  const ScratchFolder folder;
+  spill(folder / "file", "not a folder");
+  const auto message = refusal<InputError>([&] { save_checkpoint(folder / "file/run", content_at(1), 0); });
+  EXPECT_NE(message.find("cannot save a checkpoint in '" + (folder / "file/run") + "'"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace plait

@@ -1,0 +1,217 @@
+#include "checkpoint/safetensors.h"
+
+#include <ATen/ops/empty.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "base/errors.h"
+#include "base/json.h"
+#include "base/random.h"
+
+namespace plait {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+constexpr int64_t kLengthBytes = 8;
+constexpr int64_t kLongestHeader = 100'000'000;
+constexpr size_t kDigits = 16;
+
+std::string_view name_of(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat: return "F32";
+    case at::kDouble: return "F64";
+    case at::kLong: return "I64";
+    default: expects(false, "safetensors files of ours hold float32, float64 and int64"); return "";
+  }
+}
+
+std::optional<at::ScalarType> dtype_of(std::string_view name) {
+  for (const auto dtype : {at::kFloat, at::kDouble, at::kLong}) {
+    if (name == name_of(dtype)) return dtype;
+  }
+  return {};
+}
+
+std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()};
+}
+
+// 64 bits over all bytes, eight at a time; every step is invertible, so one changed word always shows.
+uint64_t checksum(std::span<const std::byte> bytes) {
+  uint64_t sum = 0x9e3779b97f4a7c15;
+  const auto mix = [&](uint64_t word) { sum = std::rotl((sum ^ word) * 0xbf58476d1ce4e5b9, 29); };
+  for (; bytes.size() >= sizeof(uint64_t); bytes = bytes.subspan(sizeof(uint64_t))) {
+    uint64_t word;
+    std::memcpy(&word, bytes.data(), sizeof(word));
+    mix(word);
+  }
+  for (const auto byte : bytes) mix(static_cast<uint64_t>(byte));
+  return hash64(sum, 0);
+}
+
+std::string digits(const at::Tensor& tensor) { return fmt::format("{:016x}", checksum(bytes_of(tensor))); }
+
+std::string header_of(const std::vector<TensorInfo>& tensors, std::string_view checksums) {
+  std::string json = fmt::format(R"({{"__metadata__":{{"checksums":"{}"}})", checksums);
+  int64_t offset = 0;
+  for (const auto& tensor : tensors) {
+    json += fmt::format(R"(,{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", json_quoted(tensor.name),
+                        name_of(tensor.dtype), fmt::join(tensor.shape, ","), offset, offset + tensor.bytes());
+    offset += tensor.bytes();
+  }
+  json += '}';
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  return json;
+}
+
+// The product of the sizes times the size of an element; nothing when a size is negative or the product leaves int64.
+std::optional<int64_t> bytes_of_shape(const std::vector<int64_t>& shape, int64_t element) {
+  int64_t bytes = element;
+  for (const auto size : shape) {
+    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) return {};
+  }
+  return bytes;
+}
+
+struct Entry {
+  TensorInfo info;
+  int64_t begin, end;
+};
+
+// Checks one header entry by itself. Any surprise in the JSON is caught by the caller.
+Entry read_entry(const std::string& path, const std::string& name, const nlohmann::json& json) {
+  const auto type = json.at("dtype").get<std::string>();
+  const auto dtype = dtype_of(type);
+  if (!dtype) input_error("{}: tensor '{}' has type {}; expected F32, F64 or I64", path, name, type);
+  const auto offsets = json.at("data_offsets").get<std::vector<int64_t>>();
+  Entry entry{.info = {.name = name, .shape = json.at("shape").get<std::vector<int64_t>>(), .dtype = *dtype}};
+  const auto expected = bytes_of_shape(entry.info.shape, at::elementSize(*dtype));
+  if (!expected || offsets.size() != 2 || offsets[0] < 0 || offsets[1] < offsets[0] ||
+      offsets[1] - offsets[0] != *expected) {
+    input_error("{}: tensor '{}' of shape [{}] has data at [{}]; expected {} bytes", path, name,
+                fmt::join(entry.info.shape, ", "), fmt::join(offsets, ", "), expected.value_or(-1));
+  }
+  entry.begin = offsets[0];
+  entry.end = offsets[1];
+  return entry;
+}
+
+std::vector<Entry> read_entries(const std::string& path, const nlohmann::json& header) {
+  std::vector<Entry> entries;
+  for (const auto& [name, json] : header.items()) {
+    if (name != "__metadata__") entries.push_back(read_entry(path, name, json));
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.begin, a.end, a.info.name) < std::tie(b.begin, b.end, b.info.name);
+  });
+  return entries;
+}
+
+void check_contiguous(const std::string& path, const std::vector<Entry>& entries, int64_t data_bytes) {
+  int64_t offset = 0;
+  for (const auto& entry : entries) {
+    if (entry.begin != offset) {
+      input_error("{}: data of tensor '{}' begins at {}; expected {}", path, entry.info.name, entry.begin, offset);
+    }
+    offset = entry.end;
+  }
+  if (offset != data_bytes) input_error("{}: holds {} bytes of data; expected {}", path, data_bytes, offset);
+}
+
+std::string read_header(const std::string& path, int64_t file_bytes) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) input_error("{}: cannot be read; expected a safetensors file", path);
+  uint64_t length = 0;
+  file.read(reinterpret_cast<char*>(&length), kLengthBytes);
+  if (!file) input_error("{}: has {} bytes; expected a header of at least {}", path, file_bytes, kLengthBytes);
+  if (length > static_cast<uint64_t>(std::min(kLongestHeader, file_bytes - kLengthBytes))) {
+    input_error("{}: says its header has {} bytes, but the file has {}", path, length, file_bytes);
+  }
+  std::string text(length, ' ');
+  file.read(text.data(), static_cast<std::streamsize>(length));
+  if (!file) input_error("{}: the header ends early; expected {} bytes", path, length);
+  return text;
+}
+
+}  // namespace
+
+int64_t TensorInfo::bytes() const {
+  return bytes_of_shape(shape, static_cast<int64_t>(at::elementSize(dtype))).value_or(0);
+}
+
+SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<TensorInfo> tensors)
+    : tensors_(std::move(tensors)), checksums_at_(0), file_(path) {
+  std::set<std::string> names;
+  for (const auto& tensor : tensors_) expects(names.insert(tensor.name).second, "tensors of a file have unique names");
+  const auto header = header_of(tensors_, std::string(tensors_.size() * kDigits, '0'));
+  const uint64_t length = header.size();
+  checksums_at_ = kLengthBytes + static_cast<int64_t>(header.find(R"("checksums":")") + 13);
+  file_.write(std::as_bytes(std::span(&length, 1)));
+  file_.write(header);
+}
+
+void SafetensorsWriter::write(const at::Tensor& next) {
+  const size_t index = checksums_.size() / kDigits;
+  expects(index < tensors_.size(), "more tensors written than promised");
+  const auto& promised = tensors_[index];
+  expects(next.is_contiguous() && next.scalar_type() == promised.dtype && next.sizes() == promised.shape,
+          "a tensor is written as promised: " + promised.name);
+  file_.write(bytes_of(next));
+  checksums_ += digits(next);
+}
+
+void SafetensorsWriter::finish() {
+  expects(checksums_.size() == tensors_.size() * kDigits, "all promised tensors are written before the end");
+  file_.write_at(checksums_at_, checksums_);
+  file_.commit();
+}
+
+SafetensorsFile::SafetensorsFile(std::string path) : path_(std::move(path)) {
+  std::error_code failure;
+  const auto file_bytes = static_cast<int64_t>(std::filesystem::file_size(path_, failure));
+  if (failure) input_error("{}: {}; expected a safetensors file", path_, failure.message());
+  const auto text = read_header(path_, file_bytes);
+  const int64_t data_at = kLengthBytes + static_cast<int64_t>(text.size());
+  try {
+    const auto header = nlohmann::json::parse(text);
+    auto entries = read_entries(path_, header);
+    check_contiguous(path_, entries, file_bytes - data_at);
+    for (auto& entry : entries) {
+      places_[entry.info.name] = {.index = tensors_.size(), .offset = data_at + entry.begin};
+      tensors_.push_back(std::move(entry.info));
+    }
+    if (header.contains("__metadata__")) checksums_ = header["__metadata__"].value("checksums", "");
+  } catch (const nlohmann::json::exception& error) {
+    input_error("{}: the header is damaged: {}", path_, error.what());
+  }
+  if (!checksums_.empty() && checksums_.size() != tensors_.size() * kDigits) {
+    input_error("{}: the header is damaged: {} digits of checksums for {} tensors", path_, checksums_.size(),
+                tensors_.size());
+  }
+}
+
+at::Tensor SafetensorsFile::read(const std::string& name) const {
+  const auto place = places_.find(name);
+  if (place == places_.end()) input_error("{}: holds no tensor '{}'", path_, name);
+  const auto& [index, offset] = place->second;
+  const auto tensor = at::empty(tensors_[index].shape, tensors_[index].dtype);
+  std::ifstream file(path_, std::ios::binary);
+  file.seekg(offset);
+  file.read(static_cast<char*>(tensor.data_ptr()), static_cast<std::streamsize>(tensor.nbytes()));
+  if (tensor.nbytes() > 0 && !file) input_error("{}: ends within tensor '{}'", path_, name);
+  if (!checksums_.empty() && digits(tensor) != checksums_.substr(index * kDigits, kDigits)) {
+    input_error("{}: the data of tensor '{}' is damaged: it differs from its checksum", path_, name);
+  }
+  return tensor;
+}
+
+}  // namespace plait

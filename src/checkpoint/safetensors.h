@@ -1,0 +1,67 @@
+// Tensors in a file, in the safetensors format: a length, a JSON header with names, types, shapes and offsets, the
+// data. Written one tensor after another, so that a whole model need not be in memory twice. Our files also carry a
+// checksum per tensor in the header's free text, so a changed byte is found wherever it is; other programs ignore it.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+
+namespace plait {
+
+struct TensorInfo {
+  std::string name;
+  std::vector<int64_t> shape;
+  at::ScalarType dtype = at::kFloat;  // float32, float64 or int64
+
+  int64_t bytes() const;
+  bool operator==(const TensorInfo&) const = default;
+};
+
+class SafetensorsWriter {
+ public:
+  // Writes the header aside. REQUIRES: names are unique.
+  SafetensorsWriter(const std::string& path, std::vector<TensorInfo> tensors);
+
+  // The tensors follow in the order given above, contiguous, of the promised shape and type.
+  void write(const at::Tensor& next);
+
+  // Brings the file to the disk under its name. REQUIRES: all tensors were written.
+  void finish();
+
+ private:
+  std::vector<TensorInfo> tensors_;
+  std::string checksums_;  // 16 hex digits per tensor
+  int64_t checksums_at_;   // where they stand in the file
+  DurableFile file_;
+};
+
+class SafetensorsFile {
+ public:
+  // Reads and checks the header: InputError in one line for any damage (names the file, what was read, what was
+  // expected).
+  explicit SafetensorsFile(std::string path);
+
+  const std::vector<TensorInfo>& tensors() const { return tensors_; }  // in the order of their data
+  bool has(const std::string& name) const { return places_.contains(name); }
+
+  // InputError for an unknown name, for a file that has become shorter, and for data that differs from its checksum.
+  at::Tensor read(const std::string& name) const;
+
+ private:
+  struct Place {
+    size_t index;    // in tensors_
+    int64_t offset;  // in the file
+  };
+
+  std::string path_;
+  std::vector<TensorInfo> tensors_;
+  std::map<std::string, Place> places_;
+  std::string checksums_;  // empty when the file has none
+};
+
+}  // namespace plait

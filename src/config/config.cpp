@@ -1,0 +1,233 @@
+// Reads TOML and overrides into a Config, and writes it back; see config_keys.cpp for the keys themselves.
+#include "config/config.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "base/errors.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "config/config_keys.h"
+
+namespace plait {
+namespace {
+
+std::string printed(const toml::node& node) {
+  std::ostringstream out;
+  node.visit([&](const auto& value) { out << value; });
+  return out.str();
+}
+
+// Each takes a value of the file if its type fits, and says whether it did.
+bool take(int64_t& field, const Key& key, const toml::node& node) {
+  if (const auto* word = node.as_string()) {
+    if (key.words.empty() || word->get() != key.words[0]) return false;
+    field = 0;
+    return true;
+  }
+  if (!node.is_integer()) return false;
+  field = node.as_integer()->get();
+  return true;
+}
+
+bool take(double& field, const Key&, const toml::node& node) {
+  if (!node.is_number()) return false;
+  field = *node.value<double>();
+  return true;
+}
+
+bool take(bool& field, const Key&, const toml::node& node) {
+  if (!node.is_boolean()) return false;
+  field = node.as_boolean()->get();
+  return true;
+}
+
+bool take(std::string& field, const Key&, const toml::node& node) {
+  if (!node.is_string()) return false;
+  field = node.as_string()->get();
+  return true;
+}
+
+bool take(std::optional<double>& field, const Key& key, const toml::node& node) {
+  if (const auto* word = node.as_string()) {
+    field.reset();
+    return word->get() == key.words[0];
+  }
+  return take(field.emplace(), key, node);
+}
+
+bool take(std::array<double, 2>& field, const Key& key, const toml::node& node) {
+  const auto* array = node.as_array();
+  return array && array->size() == 2 && take(field[0], key, (*array)[0]) && take(field[1], key, (*array)[1]);
+}
+
+bool take(std::vector<std::string>& field, const Key& key, const toml::node& node) {
+  field.clear();
+  const auto* array = node.as_array();
+  if (!array) return take(field.emplace_back(), key, node);
+  for (const auto& element : *array) {
+    if (!take(field.emplace_back(), key, element)) return false;
+  }
+  return true;
+}
+
+// Assigns by name, and remembers where each key was set.
+class Reader {
+ public:
+  explicit Reader(Config& config) : config_(config), keys_(keys_of(config)) {}
+
+  void file(const toml::table& root, const std::string& name) {
+    for (const auto& [section, node] : root) {
+      const std::string prefix(section.str());
+      const auto* table = node.as_table();
+      if (!table || !known_section(prefix)) unknown(at(name, node), first_name(prefix, table));
+      for (const auto& [key, value] : *table) set(prefix + "." + std::string(key.str()), value, at(name, value));
+    }
+    check_effects();
+  }
+
+  void override_with(const std::string& text) {
+    const std::string where = "override " + text;
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) input_error("{}: expected section.key=value", where);
+    const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
+    const toml::table parsed = parse_value(find(name, where), value);
+    set(name, *parsed.get("v"), where);
+  }
+
+  // A key that was set since the last call but changes nothing is an error.
+  void check_effects() {
+    for (const auto& [name, where] : set_at_) {
+      const std::string why = no_effect(config_, name);
+      if (!why.empty()) input_error("{}: {} has no effect here: {}; leave it out", where, name, why);
+    }
+    set_at_.clear();
+  }
+
+ private:
+  static std::string at(const std::string& file, const toml::node& node) {
+    return fmt::format("{}:{}", file, node.source().begin.line);
+  }
+
+  static std::string first_name(const std::string& section, const toml::table* table) {
+    return table && !table->empty() ? section + "." + std::string(table->begin()->first.str()) : section;
+  }
+
+  static std::string_view tail(std::string_view name) { return name.substr(name.find('.') + 1); }
+
+  bool known_section(const std::string& section) const {
+    for (const Key& key : keys_)
+      if (key.name.starts_with(section + ".")) return true;
+    return false;
+  }
+
+  // A bare word needs no quotes on a command line.
+  static toml::table parse_value(const Key& key, const std::string& value) {
+    const bool wants_words =
+        std::holds_alternative<std::string*>(key.slot) || std::holds_alternative<std::vector<std::string>*>(key.slot);
+    const bool looks_toml = !value.empty() && std::string_view("[\"'").find(value[0]) != std::string_view::npos;
+    if (!wants_words || looks_toml) {
+      try {
+        return toml::parse("v = " + value);
+      } catch (const toml::parse_error&) {
+      }
+    }
+    return toml::table{{"v", value}};
+  }
+
+  const Key& find(const std::string& name, const std::string& where) const {
+    for (const Key& key : keys_)
+      if (key.name == name) return key;
+    unknown(where, name);
+  }
+
+  [[noreturn]] void unknown(const std::string& where, const std::string& name) const {
+    std::vector<std::string> names;
+    std::string near;
+    for (const Key& key : keys_) {
+      names.push_back(key.name);
+      if (tail(key.name) == tail(name)) near = key.name;  // the right key without its section, or in another
+    }
+    if (near.empty()) near = nearest(name, names);
+    if (near.empty()) input_error("{}: unknown key {}; `plait config` lists all keys", where, name);
+    input_error("{}: unknown key {}; the nearest known key is {}", where, name, near);
+  }
+
+  void set(const std::string& name, const toml::node& node, const std::string& where) {
+    const Key& key = find(name, where);
+    const bool fits = std::visit([&](auto* field) { return take(*field, key, node); }, key.slot) && in_range(key);
+    if (!fits) input_error("{}: {} = {}, expected {}", where, name, printed(node), expected_text(key));
+    set_at_[name] = where;
+  }
+
+  Config& config_;
+  std::vector<Key> keys_;
+  std::map<std::string, std::string> set_at_;
+};
+
+}  // namespace
+
+std::vector<KeyInfo> config_keys() {
+  Config defaults;
+  std::vector<KeyInfo> infos;
+  for (const Key& key : keys_of(defaults)) infos.push_back({key.name, type_text(key), value_text(key), key.meaning});
+  return infos;
+}
+
+Config parse_config(std::string_view toml, const std::string& file_name, std::span<const std::string> overrides) {
+  Config config;
+  Reader reader(config);
+  try {
+    reader.file(toml::parse(toml), file_name);
+  } catch (const toml::parse_error& error) {
+    input_error("{}:{}: {}", file_name, error.source().begin.line, error.description());
+  }
+  for (const std::string& text : overrides) reader.override_with(text);
+  reader.check_effects();
+  return config;
+}
+
+Config load_config(const std::string& path, std::span<const std::string> overrides) {
+  if (path.empty()) return parse_config("", "", overrides);
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) input_error("{}: cannot read this config file", path);
+  return parse_config(text.str(), path, overrides);
+}
+
+Config ready_config(const std::string& path, std::span<const std::string> overrides) {
+  Config config = resolve(load_config(path, overrides));
+  validate(config);
+  return config;
+}
+
+std::string to_toml(const Config& config) {
+  Config copy = config;
+  std::string text, section;
+  for (const Key& key : keys_of(copy)) {
+    if (!no_effect(copy, key.name).empty()) continue;
+    const size_t dot = key.name.find('.');
+    if (key.name.substr(0, dot) != section) {
+      text += fmt::format("{}[{}]\n", section.empty() ? "" : "\n", key.name.substr(0, dot));
+      section = key.name.substr(0, dot);
+    }
+    text += fmt::format("{} = {}\n", key.name.substr(dot + 1), value_text(key));
+  }
+  return text;
+}
+
+std::string config_table(const Config& config) {
+  Config copy = config;
+  Table table({"key", "value", "meaning"});
+  for (const Key& key : keys_of(copy)) {
+    if (no_effect(copy, key.name).empty()) table.row({key.name, value_text(key), key.meaning});
+  }
+  return table.str();
+}
+
+}  // namespace plait

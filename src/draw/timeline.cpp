@@ -1,0 +1,171 @@
+#include "draw/timeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/json.h"
+#include "base/units.h"
+#include "draw/timeline_rows.h"
+#include "schedule/text.h"
+
+namespace plait {
+namespace {
+
+struct KindLook {
+  std::string_view name, colour;
+};
+
+// Computation in blues and greys, messages in warm colours.
+constexpr KindLook kLooks[kStepKinds] = {
+    {"matrix product", "#3b76d6"}, {"attention", "#7a5fd0"},  {"other op", "#8fa3b8"},       {"update", "#5b6b7c"},
+    {"all_reduce", "#d64f4f"},     {"all_gather", "#e39a2d"}, {"reduce_scatter", "#c9772b"}, {"all_to_all", "#2a9d6f"}};
+
+StepKind kind_of(const Step& step, const StepCost& cost) {
+  if (const Move* move = as<Move>(step.op); move && cost.lane != kComputeLane) {
+    switch (collective(move->legs)) {
+      case Collective::all_reduce: return StepKind::all_reduce;
+      case Collective::all_gather: return StepKind::all_gather;
+      case Collective::reduce_scatter: return StepKind::reduce_scatter;
+      default: return StepKind::all_to_all;
+    }
+  }
+  if (as<Einsum>(step.op)) return StepKind::product;
+  if (as<Attention>(step.op) || as<AttentionGrad>(step.op)) return StepKind::attention;
+  if (as<AdamW>(step.op) || as<Sgd>(step.op)) return StepKind::update;
+  return StepKind::other;
+}
+
+// "l1" of "l1.rows", "l1 backward" of its cotangent "d_l1.rows"; empty for names of parameters and for those without a
+// part.
+std::string part_of_name(const std::string& name) {
+  const size_t dot = name.find('.');
+  const bool backward = name.starts_with("d_");
+  const std::string part = dot == std::string::npos ? "" : name.substr(backward ? 2 : 0, dot - (backward ? 2 : 0));
+  if (part.empty() || part == "model" || part == "gates") return "";
+  return backward ? part + " backward" : part;
+}
+
+std::vector<std::string> lines_of(const Schedule& schedule, const Types& types, const Step& step,
+                                  const StepCost& cost) {
+  std::vector<std::string> lines;
+  constexpr size_t kMost = 3;
+  for (size_t i = 0; i < std::min(step.out.size(), kMost); ++i)
+    lines.push_back("%" + schedule.names[step.out[i]] + " : " + to_string(schedule.mesh, types[step.out[i]]));
+  if (step.out.size() > kMost) lines.push_back(fmt::format("and {} more", step.out.size() - kMost));
+  std::string work;
+  const auto say = [&](const std::string& words) {
+    if (!work.empty()) work += ", ";
+    work += words;
+  };
+  if (cost.flops > 0) say(human_count(cost.flops) + " flop");
+  if (cost.memory_bytes > 0) say(human_bytes(cost.memory_bytes) + " of memory");
+  if (cost.wire_bytes > 0) say(fmt::format("{} sent, {} ranks", human_bytes(cost.wire_bytes), cost.ranks));
+  if (!work.empty()) lines.push_back(work);
+  return lines;
+}
+
+std::vector<int> needs_of(const Step& step, const std::vector<int>& made) {
+  std::vector<int> needs;
+  for (ValueId v : step.in)
+    if (made[v] >= 0 && std::ranges::find(needs, made[v]) == needs.end()) needs.push_back(made[v]);
+  return needs;
+}
+
+}  // namespace
+
+std::string_view name(StepKind kind) { return kLooks[static_cast<size_t>(kind)].name; }
+std::string_view colour(StepKind kind) { return kLooks[static_cast<size_t>(kind)].colour; }
+
+std::vector<StepNote> step_notes(const Schedule& schedule, const Types& types, const std::vector<StepCost>& costs) {
+  std::vector<StepNote> notes;
+  std::string part = "start";
+  const std::vector<int> made = makers(schedule);
+  const int updates_from = schedule.repeat ? schedule.repeat->last : static_cast<int>(schedule.steps.size());
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    const Step& step = schedule.steps[i];
+    const bool updating =
+        as<SumSquares>(step.op) || as<AdamW>(step.op) || as<Sgd>(step.op) || static_cast<int>(i) >= updates_from;
+    const std::string own = part_of_name(schedule.names[step.out[0]]);
+    if (updating)
+      part = "update";
+    else if (!own.empty())
+      part = own;
+    notes.push_back({.kind = kind_of(step, costs[i]),
+                     .name = schedule.names[step.out[0]],
+                     .title = schedule.title(step),
+                     .part = part,
+                     .lines = lines_of(schedule, types, step, costs[i]),
+                     .needs = needs_of(step, made)});
+  }
+  return notes;
+}
+
+std::vector<std::string> lane_names(const Machine& machine) {
+  std::vector<std::string> lanes = {"compute"};
+  for (const Level& level : machine.levels) lanes.push_back(level.name);
+  return lanes;
+}
+
+Drawing drawing(const Schedule& schedule, const Machine& machine, std::string title, Timeline timeline) {
+  const Types types = check(schedule);
+  return {.title = std::move(title),
+          .timeline = std::move(timeline),
+          .notes = step_notes(schedule, types, step_costs(schedule, types, machine)),
+          .lanes = lane_names(machine),
+          .memory = plan_memory(schedule, types, {}).curve};
+}
+
+std::vector<TimelineRow> timeline_rows(const Drawing& drawing) {
+  std::map<std::vector<int>, TimelineRow> rows;
+  for (const TimeSpan& span : drawing.timeline.spans) {
+    if (span.end <= span.start) continue;
+    TimelineRow& row = rows[{span.rank, span.lane}];
+    row.rank = span.rank, row.lane = span.lane;
+    row.spans.push_back(&span);
+    row.busy += span.end - span.start;
+  }
+  std::vector<TimelineRow> sorted;
+  for (auto& [place, row] : rows) sorted.push_back(std::move(row));
+  return sorted;
+}
+
+std::vector<PartSpan> part_spans(const Drawing& drawing) {
+  std::vector<PartSpan> parts;
+  for (const TimeSpan& span : drawing.timeline.spans) {
+    if (span.rank != 0 || span.end <= span.start) continue;
+    const std::string& name = drawing.notes[span.step].part;
+    if (parts.empty() || parts.back().name != name) {
+      const double start = parts.empty() ? span.start : std::max(span.start, parts.back().end);
+      parts.push_back({name, start, start});
+    }
+    parts.back().end = std::max(parts.back().end, span.end);
+  }
+  return parts;
+}
+
+std::string chrome_trace(const Drawing& drawing) {
+  std::string events;
+  const auto put = [&](const std::string& event) { events += (events.empty() ? "\n" : ",\n") + event; };
+  for (const TimelineRow& row : timeline_rows(drawing)) {
+    put(fmt::format(R"({{"ph":"M","name":"process_name","pid":{0},"args":{{"name":"rank {0}"}}}})", row.rank));
+    put(fmt::format(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})", row.rank, row.lane,
+                    json_quoted(drawing.lanes[row.lane])));
+    for (const TimeSpan* span : row.spans) {
+      const StepNote& note = drawing.notes[span->step];
+      std::string lines;
+      for (const std::string& line : note.lines) lines += (lines.empty() ? "" : "; ") + line;
+      const std::string waited =
+          span->met > span->start ? fmt::format(R"(,"waited_us":{:.3f})", (span->met - span->start) * 1e6) : "";
+      put(fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"name":{},"cat":{},"args":{{)"
+                      R"("step":{},"value":{},"about":{}{}}}}})",
+                      row.rank, row.lane, span->start * 1e6, (span->end - span->start) * 1e6, json_quoted(note.title),
+                      json_quoted(name(note.kind)), span->step, json_quoted(note.name), json_quoted(lines), waited));
+    }
+  }
+  return fmt::format("{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"title\":{}}},\"traceEvents\":[{}\n]}}\n",
+                     json_quoted(drawing.title), events);
+}
+
+}  // namespace plait

@@ -1,0 +1,26 @@
+// What the drawings share: rows, parts of a step over time, colours.
+#pragma once
+#include "draw/timeline.h"
+
+namespace plait {
+
+struct TimelineRow {
+  int rank = 0, lane = 0;
+  std::vector<const TimeSpan*> spans;  // that take time, by start
+  double busy = 0;                     // s
+};
+
+// The rows that have something to show, by rank and lane. They point into the drawing.
+std::vector<TimelineRow> timeline_rows(const Drawing& drawing);
+
+struct PartSpan {
+  std::string name;
+  double start = 0, end = 0;
+};
+
+// The parts of the step as its first rank computes them, one after the other.
+std::vector<PartSpan> part_spans(const Drawing& drawing);
+
+std::string_view colour(StepKind kind);
+
+}  // namespace plait

@@ -1,0 +1,85 @@
+// The numbers a model schedule is written from: shapes, the MoE family, and what a gate decides together. Taken once
+// from a resolved Config; the one-rank reference of a layout takes the same sizes on a mesh of one.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "config/config.h"
+#include "schedule/choices.h"
+#include "schedule/type.h"
+
+namespace plait {
+
+// How tokens reach experts. ted: every tp peer gates and dispatches all tokens of its data rank. dtd: the same without
+// sending duplicates. parm: tp peers' copies count as distinct tokens, gathered over esp before the gate. s1: tokens
+// are sliced over tp before the gate. s2: gated by all, sliced after. sharded: tokens are split over tp from the
+// scatter after a block to the gather before the next.
+enum class Family { ted, dtd, parm, s1, s2, sharded };
+
+// What ranks that would hold the same parameters and moments share out among them (ZeRO): none: nothing. states:
+// parameters are stored in shares, and gathered once a step. parameters: gathered in each layer, forward and backward.
+enum class Zero { none, states, parameters };
+
+// How rows cross the network when ep spans nodes. direct: one message. levels: one between nodes, one within. node: a
+// token goes once to each node that has experts of it, and is copied there for each of them.
+enum class Dispatch { direct, levels, node };
+
+struct ModelSizes {
+  Precision precision = Precision::one;
+  int64_t sequences = 1, positions = 1;  // of one micro-batch in the whole world: T = sequences * positions
+  int64_t vocab = 256, width = 64, layers = 1;
+  int64_t heads = 1, kv_heads = 1;
+  int64_t ffn = 128;  // dense feed-forward hidden
+  Act act = Act::silu;
+  bool glu = true, tied = true;
+  double norm_eps = 1e-5, rope_theta = 10000;
+
+  Family family = Family::sharded;
+  int64_t moe_every = 0;  // layer l has experts when (l + 1) % moe_every == 0; 0 = dense
+  int64_t experts = 1, top_k = 1, expert_ffn = 128;
+  Gate gate = Gate::softmax;
+  Normalize normalize = Normalize::before;
+  Drop drop = Drop::none;
+  int64_t group = 0;     // tokens of a gate group; 0 = dropless
+  int64_t capacity = 0;  // slots an expert has for each group; 0 = dropless
+  GateRule rule = {};    // `stream` is set by layer
+  double jitter = 0;     // of the gate's input, in training
+  double bias_rate = 0;  // sigmoid: how far a bias moves in a step
+  int64_t shared_experts = 0;
+  double aux_coef = 0, z_coef = 0;
+  int64_t aux_group = 0;  // tokens of one auxiliary loss, of which the mean counts; 0: the whole micro-batch
+  bool noise = false;     // noisy_topk: in training
+  Dispatch dispatch = Dispatch::direct;
+  bool pad_rows = false;        // dropless, but as many rows in every cell as in the busiest (DeepSpeed's no-drop form)
+  bool slice_rows = true;       // s2, dropless: what is sliced over tp is rows, and not tokens and their routes
+  bool fuse = false;            // the exchange over ep and the gather over esp in one message
+  int64_t chunks = 1;           // of the rows: exchange | experts | exchange one after another
+  int64_t chunks_backward = 0;  // messages of the backward pass; 0: as chunks. One of the two divides the other.
+
+  Zero zero = Zero::none;
+  Recompute recompute = Recompute::none;  // in every layer
+  KeepMoves keep_moves = KeepMoves::all;
+
+  int64_t tokens() const { return sequences * positions; }
+  int64_t backward_chunks() const { return chunks_backward ? chunks_backward : chunks; }
+  int64_t parts() const { return std::max(chunks, backward_chunks()); }  // of the rows, that experts compute apart
+  int64_t head_size() const { return width / heads; }
+  bool draws() const { return drop == Drop::rts || rule.sample != Sample::none || jitter > 0 || noise; }
+  int64_t routes() const { return gate == Gate::expert_choice ? experts : top_k; }  // places of a token, K
+  int64_t aux_choices() const { return gate == Gate::gshard ? 1 : top_k; }          // that the auxiliary loss counts
+  bool counts_apart() const { return aux_coef != 0 && (aux_choices() < top_k || aux_group > 0); }
+  bool balances() const { return aux_coef != 0 && gate != Gate::noisy_topk; }  // by psum and the routes
+  bool has_experts(int64_t layer) const { return moe_every > 0 && (layer + 1) % moe_every == 0; }
+};
+
+// REQUIRES a resolved, validated config whose schedule.moe is a family. C is rounded up to a multiple of tp where the
+// family slices the slots.
+ModelSizes model_sizes(const Config& config);
+
+// Without anything random: random priorities become first come.
+ModelSizes without_draws(const ModelSizes& sizes);
+
+// The same model on a batch of `sequences` in the world. REQUIRES that gate groups divide what a rank then gates.
+ModelSizes with_batch(const ModelSizes& sizes, int64_t sequences, int64_t positions);
+
+}  // namespace plait

@@ -1,0 +1,39 @@
+// What a run is made of, from its config: ranks and their grids, sizes, optimizer, micro-batches, the step they
+// perform.
+#pragma once
+#include <optional>
+
+#include "data/corpus.h"
+#include "kernels/cpu/optimizer.h"
+#include "machine/machine.h"
+#include "model/step.h"
+#include "wire/local.h"
+
+namespace plait {
+
+// What a run needs to know besides the config. The one-rank reference of a layout differs from it in the mesh and in
+// what follows from that.
+struct RunShape {
+  Mesh mesh;
+  ModelSizes sizes;
+  Optimizer optimizer;
+  int num_micro = 1;
+  int64_t bucket = 0;           // elements of gradients in a message; 0: all
+  int ranks_per_node = 0;       // of the lanes of messages; 0: in the rank's own thread
+  std::optional<Machine> pace;  // the list in the order that overlaps best there; none: as written
+  int64_t tile = kernels::kTile;
+};
+RunShape run_shape(const Config& config);
+// The same numbers on one rank: same micro-batches, gate groups and capacity.
+RunShape one_rank(const RunShape& shape);
+// The step that a run of this shape performs.
+TrainingStep build_step(const RunShape& shape);
+
+// The ranks of a config as threads of this process, named by their coordinates.
+wire::LocalOptions local_options(const Config& config);
+
+at::ScalarType dtype_of(const Config& config);
+
+data::CorpusSource corpus_source(const Config& config);
+
+}  // namespace plait

@@ -1,0 +1,206 @@
+// What "auto" becomes: the same on all ranks, of one meaning, and for the machine that it is given.
+#include "tune/schedule_choice.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "base/errors.h"
+#include "base/files.h"
+#include "base/testing/scratch_folder.h"
+#include "checkpoint/checkpoint.h"
+#include "data/corpus.h"
+#include "machine/machine_file.h"
+#include "train/memory.h"
+#include "train/trainer.h"
+#include "wire/ranks.h"
+
+namespace plait {
+namespace {
+
+Config auto_config(std::vector<std::string> more) {
+  std::vector<std::string> keys = {"model.hidden_size=64",
+                                   "model.num_hidden_layers=1",
+                                   "moe.num_experts=4",
+                                   "train.seq_length=64",
+                                   "train.eval_every=0",
+                                   "mesh.tp=2",
+                                   "mesh.ep=2",
+                                   "mesh.node=2",
+                                   "schedule.moe=auto"};
+  keys.insert(keys.end(), more.begin(), more.end());
+  return ready_config("", keys);
+}
+
+// Messages that cost by their number, or by their bytes between nodes.
+Machine machine(double alpha, double beta) {
+  Machine m = default_machine(4);
+  m.levels.front().ranks = alpha > 0 ? 4 : 2;
+  for (size_t c = 1; c < 5; ++c) {
+    m.levels[0].cost[c] = {.alpha = std::max(alpha, 1e-9), .beta = 1e-12};
+    m.levels[1].cost[c] = {.alpha = std::max(alpha, 1e-9), .beta = std::max(beta, 1e-12)};
+  }
+  return m;
+}
+
+Config on(const Machine& machine, Config config) {
+  config.schedule.machine = "m.toml";
+  config.schedule.machine_text = to_toml(machine);
+  return config;
+}
+
+TEST(Auto, follows_the_machine) {
+  const ChosenSchedule few = choose_schedule(on(machine(1e-2, 0), auto_config({}))),
+                       thin = choose_schedule(on(machine(0, 1e-6), auto_config({})));
+  EXPECT_NE(few.choices.front().candidate, thin.choices.front().candidate);
+  EXPECT_EQ(thin.choices.front().candidate.fuse, Fuse::no) << "fused messages send more between nodes";
+  EXPECT_EQ(name(thin.choices.front().candidate.family), thin.config.schedule.moe);
+  for (const ChosenSchedule& chosen : {few, thin}) {
+    validate(chosen.config);
+    EXPECT_EQ(choose_schedule(chosen.config).config, chosen.config) << "what is named is not chosen again";
+    EXPECT_EQ(resolve(parse_config(to_toml(chosen.config), "saved")).schedule.moe, chosen.config.schedule.moe);
+  }
+}
+
+TEST(Auto, is_the_same_on_ranks_that_were_given_different_machines) {
+  const std::string folder = testing::TempDir();
+  std::vector<std::string> chosen(4);
+  wire::run_ranks({.ranks = 4, .timeout = wire::Seconds(10)}, [&](int rank, wire::World& world) {
+    Config mine = auto_config({});
+    mine.schedule.machine = fmt::format("{}/machine_{}.toml", folder, rank);
+    DurableFile file(mine.schedule.machine);
+    file.write(to_toml(machine(rank == 0 ? 1e-2 : 0, rank == 0 ? 0 : 1e-6)));
+    file.commit();
+    mine = with_machine_of_first(*world.group(rank, {0, 1, 2, 3}), mine);
+    chosen[rank] = to_string(choose_schedule(mine).choices.front().candidate);
+  });
+  EXPECT_THAT(chosen, testing::Each(chosen[0]));
+  EXPECT_EQ(chosen[0], to_string(choose_schedule(on(machine(1e-2, 0), auto_config({}))).choices.front().candidate));
+  EXPECT_NE(chosen[0], to_string(choose_schedule(on(machine(0, 1e-6), auto_config({}))).choices.front().candidate));
+}
+
+std::set<std::string> families(const std::vector<std::string>& more) {
+  std::set<std::string> all;
+  for (const Choice& c : choose_schedule(auto_config(more)).choices) all.insert(std::string(name(c.candidate.family)));
+  return all;
+}
+
+TEST(Auto, chooses_only_among_what_computes_the_same) {
+  EXPECT_EQ(families({}), (std::set<std::string>{"dtd", "parm", "s1", "s2", "sharded", "ted"}));
+  EXPECT_EQ(families({"moe.capacity=1.0"}), (std::set<std::string>{"dtd", "s1", "s2", "sharded", "ted"}))
+      << "copies of tokens would be dropped";
+  EXPECT_EQ(families({"moe.aux_scope=local"}), (std::set<std::string>{"s1", "sharded"}))
+      << "other gates see other tokens";
+  EXPECT_EQ(families({"moe.capacity=1.005", "moe.min_capacity=0"}), (std::set<std::string>{"s1", "sharded", "ted"}))
+      << "an odd number of slots is not cut over two ranks";
+}
+
+TEST(Auto, keeps_the_gate_groups_of_sharded_in_every_family) {
+  Config config = auto_config({"moe.capacity=1.0"});
+  const int64_t group = 16 / 2 * 64 / 2;  // of the tokens of a data rank, half
+  for (double alpha : {1e-2, 0.}) {
+    const ChosenSchedule chosen = choose_schedule(on(machine(alpha, 1e-6), config));
+    EXPECT_EQ(model_sizes(chosen.config).group, group);
+  }
+}
+
+TEST(Auto, refuses_by_name_what_it_decides) {
+  for (const char* key : {"schedule.fuse=yes", "schedule.chunks=2", "schedule.chunks_backward=2"}) try {
+      auto_config({key});
+      ADD_FAILURE() << key;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("it is chosen (schedule.moe = \"auto\")"));
+    }
+  EXPECT_THROW(auto_config({"schedule.lanes=true", "schedule.order=written"}), InputError);
+  EXPECT_EQ(choose_schedule(auto_config({"schedule.lanes=true"})).config.schedule.order, "overlap");
+}
+
+TEST(Auto, tries_its_favourites_on_the_ranks_and_takes_the_fastest) {
+  const ScratchFolder folder;
+  std::vector<std::string> told;
+  const Config config = auto_config({"schedule.trials=3", "log.dir=" + folder.str()});
+  const ChosenSchedule chosen =
+      tried_schedule(config, agreed_schedule(config), [&](const std::string& line) { told.push_back(line); });
+  EXPECT_EQ(chosen.by, ChosenSchedule::By::trial);
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told.front(), fmt::format("tries 2 of {} schedules of a layer", chosen.choices.size()));
+  EXPECT_EQ(told[1], "tries 1 more");
+  EXPECT_EQ(chosen.config.schedule.moe, name(chosen.choices.front().candidate.family));
+  EXPECT_EQ(std::ranges::count_if(chosen.choices, [](const Choice& c) { return c.measured > 0; }), 3);
+  for (size_t i = 0; i < 3; ++i) EXPECT_GT(chosen.choices[i].measured, 0) << "those that were tried stand first";
+  EXPECT_EQ(chosen.choices.size(), choose_schedule(auto_config({})).choices.size());
+  validate(chosen.config);
+  EXPECT_EQ(tried_schedule(chosen.config, agreed_schedule(chosen.config)).config, chosen.config)
+      << "what is named is not chosen again";
+}
+
+TEST(Auto, without_trials_takes_what_is_predicted) {
+  const ScratchFolder folder;
+  const Config config = auto_config({"schedule.trials=0", "log.dir=" + folder.str()});
+  const ChosenSchedule chosen = tried_schedule(config, agreed_schedule(config));
+  EXPECT_EQ(chosen.by, ChosenSchedule::By::prediction);
+  EXPECT_EQ(chosen.config, choose_schedule(config).config);
+}
+
+// Of a run in this folder that got as far as one step.
+void save_run_of(const Config& config) {
+  save_checkpoint(
+      config.log.dir,
+      {.state = {.step = 1, .seed = 1, .config = to_toml(config), .more = {}}, .model = {}, .optimizer = {}, .get = {}},
+      1);
+}
+
+TEST(Auto, goes_on_from_a_checkpoint_with_the_schedule_that_wrote_it) {
+  // s2 sends fused messages where nothing else is said.
+  for (const auto& [written, fuse] : {std::pair{"ted", "auto"}, {"s2", "yes"}, {"s2", "auto"}, {"s1", "no"}}) {
+    const ScratchFolder folder;
+    const Config config = auto_config({"schedule.trials=2", "log.dir=" + folder.str()});
+    Config begun = config;
+    begun.schedule.moe = written;
+    begun.schedule.fuse = fuse;
+    save_run_of(begun);
+    const ChosenSchedule chosen = tried_schedule(config, agreed_schedule(config));
+    EXPECT_EQ(chosen.by, ChosenSchedule::By::checkpoint);
+    EXPECT_EQ(chosen.config.schedule.moe, written);
+    EXPECT_EQ(model_sizes(chosen.config).fuse, model_sizes(begun).fuse) << written << " " << fuse;
+    EXPECT_EQ(name(chosen.choices.front().candidate.family), written);
+  }
+}
+
+TEST(Auto, tries_again_where_the_checkpoint_was_written_by_what_does_not_stand_to_choose) {
+  const ScratchFolder folder;
+  const Config config = auto_config({"schedule.trials=2", "log.dir=" + folder.str()});
+  for (const std::string saved : {"[schedule]\nmoe = \"s3\"\n", "[schedule]\nmoe = \"s1\"\nchunks = 4\n"}) {
+    save_checkpoint(config.log.dir, {.state = {.step = 1, .seed = 1, .config = saved}, .get = {}}, 1);
+    EXPECT_EQ(tried_schedule(config, agreed_schedule(config)).by, ChosenSchedule::By::trial) << saved;
+  }
+}
+
+TEST(Auto, tries_nothing_that_does_not_fit_the_memory_of_a_rank) {
+  const ScratchFolder folder;
+  Config config = auto_config({"schedule.trials=9", "log.dir=" + folder.str()});
+  const auto tried_families = [&] {
+    std::set<std::string> all;
+    for (const Choice& c : tried_schedule(config, agreed_schedule(config)).choices)
+      if (c.measured > 0) all.insert(std::string(name(c.candidate.family)));
+    return all;
+  };
+  EXPECT_TRUE(tried_families().contains("ted"));
+  Config tight = config;
+  tight.schedule.moe = "sharded";
+  config.memory.limit = std::to_string(predict_memory(tight).peak.total());
+  const std::set<std::string> left = tried_families();
+  EXPECT_TRUE(left.contains("sharded"));
+  EXPECT_FALSE(left.contains("ted")) << "it holds copies of tokens";
+}
+
+TEST(Auto, of_a_model_without_experts_is_the_usual_schedule) {
+  const ChosenSchedule chosen =
+      choose_schedule(ready_config("", std::vector<std::string>{"moe.every=0", "schedule.moe=auto", "mesh.tp=2"}));
+  EXPECT_EQ(chosen.config.schedule.moe, "sharded");
+  EXPECT_TRUE(chosen.choices.empty());
+}
+
+}  // namespace
+}  // namespace plait
