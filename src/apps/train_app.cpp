@@ -45,12 +45,10 @@ void print_model(const Config& config) {
   const RunShape shape = run_shape(config);
   const Model model = build_model(shape.mesh, shape.sizes);
   double all = 0, experts = 0;
-  for (const Leaf& leaf : model.schedule.leaves) {
-    if (leaf.kind != LeafKind::parameter) continue;
-    double n = 1;
-    for (const Dim& dim : leaf.type.dims) n *= static_cast<double>(dim.size);
+  for (const Parameter& p : model.parameters) {
+    const double n = static_cast<double>(num_elements(p));
     all += n;
-    if (model.schedule.names[leaf.value].find(".experts.") != std::string::npos) experts += n;
+    if (p.routed) experts += n;
   }
   const double active =
       all - experts * (1 - static_cast<double>(shape.sizes.top_k) / static_cast<double>(shape.sizes.experts));

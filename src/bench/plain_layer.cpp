@@ -23,7 +23,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
-#include "model/writer.h"
+#include "model/parameters.h"
 
 namespace plait {
 namespace {

@@ -69,16 +69,15 @@ Type type_with(const Mesh& mesh, const std::vector<Dim>& dims) {
 }  // namespace
 
 std::map<std::string, Stored> stored(const TrainingStep& step) {
+  const Schedule& s = step.schedule;
   std::map<std::string, Stored> all;
-  std::map<std::string, const Parameter*> parameters;
-  for (const Parameter& p : step.parameters) parameters[p.name] = &p;
-  for (const Leaf& leaf : step.schedule.leaves) {
-    if (leaf.kind != LeafKind::parameter && leaf.kind != LeafKind::state) continue;
-    const std::string& name = step.schedule.names[leaf.value];
-    auto p = parameters.find(name);
-    if (p == parameters.end()) p = parameters.find(name.substr(0, name.rfind('.')));  // NAME.m, NAME.v
-    all[name] = {p == parameters.end() ? leaf.type.dims : p->second->dims, leaf.type};
-  }
+  for (const Leaf& leaf : s.leaves)
+    if (leaf.kind == LeafKind::parameter || leaf.kind == LeafKind::state)
+      all[s.names[leaf.value]] = {leaf.type.dims, leaf.type};
+  for (const Parameter& p : step.parameters) all.at(p.name).dims = p.dims;
+  for (const Step& update : s.steps)
+    if (as<AdamW>(update.op))
+      for (int moment : {2, 3}) all.at(s.names[update.in[moment]]).dims = all.at(s.names[update.in[0]]).dims;
   return all;
 }
 
@@ -90,10 +89,14 @@ std::vector<int64_t> whole_shape(const Stored& stored) {
 
 at::Tensor initial_part(const Parameter& parameter, const Stored& stored, uint64_t seed, const StepTypes& where) {
   const auto shape = local_shape(where.mesh, type_with(where.mesh, stored.dims));
-  if (parameter.init_std == 0) return share_of(at::ones(shape, where.dtype), stored, where);
+  const auto* drawn = std::get_if<Normal>(&parameter.init);
+  if (!drawn) {
+    const bool ones = std::holds_alternative<Ones>(parameter.init);
+    return share_of(ones ? at::ones(shape, where.dtype) : at::zeros(shape, where.dtype), stored, where);
+  }
   const at::Tensor part = at::empty(shape, where.dtype);
   const Box box = box_of(where.mesh, stored.dims, where.rank);
-  const std::pair<uint64_t, double> draw{random_key(seed, parameter.name), parameter.init_std};
+  const std::pair<uint64_t, double> draw{random_key(seed, parameter.name), drawn->deviation};
   if (where.dtype == at::kDouble)
     fill_normal<double>(part, box, whole_shape(stored), draw);
   else

@@ -9,21 +9,13 @@
 #include "base/errors.h"
 #include "base/launch.h"
 #include "base/units.h"
+#include "config/architecture.h"
+#include "config/checks.h"
 #include "config/config.h"
 #include "config/config_keys.h"
 
 namespace plait {
 namespace {
-
-struct Named {
-  std::string name;
-  int64_t value;
-  std::string text() const { return fmt::format("{} = {}", name, value); }
-};
-
-void must_divide(const Named& part, const Named& whole) {
-  if (whole.value % part.value != 0) input_error("{} is not divisible by {}", whole.text(), part.text());
-}
 
 // 0 is to be derived.
 void fill(int64_t& field, int64_t value) {
@@ -41,26 +33,6 @@ void check_ranges(Config config) {
   for (const Key& key : keys_of(config)) {
     if (!in_range(key)) input_error("{} = {}, expected {}", key.name, value_text(key), expected_text(key));
   }
-}
-
-void check_model(const Config& c) {
-  const Named heads{"model.num_attention_heads", c.model.num_attention_heads};
-  const Named kv_heads{"model.num_key_value_heads", c.model.num_key_value_heads};
-  const Named hidden{"model.hidden_size", c.model.hidden_size};
-  const Named tp{"mesh.tp", c.mesh.tp};
-  must_divide(heads, hidden);
-  const int64_t head_size = hidden.value / heads.value;
-  if (head_size % 2 != 0)
-    input_error("{} over {} gives heads of size {}; rotary positions need an even size", hidden.text(), heads.text(),
-                head_size);
-  must_divide(kv_heads, heads);
-  must_divide(tp, heads);
-  if (kv_heads.value < tp.value)
-    input_error("{} is fewer than {}: each of those ranks needs a key/value head", kv_heads.text(), tp.text());
-  must_divide(tp, kv_heads);
-  must_divide(tp, {"model.vocab_size", c.model.vocab_size});
-  if (num_expert_layers(c) < c.model.num_hidden_layers)
-    must_divide(tp, {"model.intermediate_size", c.model.intermediate_size});
 }
 
 // The ranks are cut three times, as dp x tp, as edp x ep x esp and into nodes; the cuts must nest.
@@ -236,7 +208,7 @@ Config resolve(Config c) {
 void validate(const Config& config) {
   check_ranges(config);
   expects(config.mesh.esp > 0 && config.mesh.dp > 0 && config.train.micro_batch_size > 0, "validate: resolve first");
-  check_model(config);
+  architectures::mixtral.check(config);
   check_mesh(config);
   if (num_expert_layers(config) > 0) check_experts(config);
   check_memory(config);

@@ -1,6 +1,5 @@
-// A decoder-only transformer as a forward schedule: embedding, layers of attention and feed-forward or experts, head
-// and loss. Dims: T tokens (B sequences x S positions), D width, H heads, J key/value heads, A head size, F hidden, U
-// gate|up, E experts, K routes, V vocabulary.
+// A model as a forward schedule: what its architecture writes, and the loss. Dims: T tokens (B sequences x S
+// positions), D width, H heads, J key/value heads, A head size, F hidden, U gate|up, E experts, K routes, V vocabulary.
 #pragma once
 #include <vector>
 
@@ -16,12 +15,20 @@ namespace plait {
 // of its own for each micro-batch of a run. State leaves: the bias of each sigmoid gate. T is sharded over dp, I over
 // tp.
 struct Model {
+  // Values from `first` on, to the next scope's, are those of a layer, or of what stands beside the layers (-1).
+  struct Scope {
+    int64_t layer = -1;
+    ValueId first = 0;
+  };
   Schedule schedule;
   std::vector<Parameter> parameters;
   int num_prologue = 0;               // the first steps enter the parameters: once a step, not once a micro-batch
   ValueId loss = -1;                  // nll + aux, held I
   ValueId nll = -1, aux = -1;         // aux -1 where no coefficient is set
-  std::vector<ValueId> chosen, kept;  // per MoE layer [E]: routes before and after dropping, in the world
+  std::vector<int64_t> moe_layers;    // that have experts
+  std::vector<ValueId> chosen, kept;  // by MoE layer [E]: routes before and after dropping, in the world
+  std::vector<ValueId> biases;        // by MoE layer [E], a state; -1 where its gate has none
+  std::vector<Scope> scopes;          // in the order of writing
   ValueId logits = -1;                // [T, V], only of build_logits
 };
 

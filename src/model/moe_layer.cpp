@@ -1,8 +1,8 @@
 #include "model/moe_layer.h"
 
 #include "base/errors.h"
-#include "model/pipeline.h"
-#include "model/writer.h"
+#include "model/architectures/code.h"
+#include "model/chunks.h"
 #include "passes/differentiate.h"
 #include "passes/lower.h"
 #include "passes/rewrite.h"
@@ -20,15 +20,18 @@ ValueId declare_tokens(Writer& w) {
 }  // namespace
 
 MoeLayer build_moe_layer(const Mesh& mesh, const ModelSizes& sizes) {
-  expects(sizes.layers == 1 && sizes.has_experts(0), "build_moe_layer: one layer, with experts");
-  Writer w(mesh, sizes, Declare::experts);
-  const ValueId x = declare_tokens(w);
-  if (sizes.gate == Gate::hash) declare_integers(w, "ids");
-  declare_gate_data(w);
-  w.begin("layer.");
-  const MoeTerms moe = write_moe_terms(w, x, 0);
-  MoeLayer layer{.y = moe.terms.size() == 1 ? moe.terms[0] : w.b.add(Add{}, moe.terms, "y")};
-  write_gate_losses(w, {moe.sums});
+  const ArchitectureCode& code = code_of(*sizes.architecture);
+  expects(code.moe && sizes.layers == 1 && sizes.has_experts(0), "build_moe_layer: one layer, with experts");
+  MoeLayer layer;
+  Writer w = written(mesh, sizes, [&](Writer& w) {
+    const ValueId x = declare_tokens(w);
+    if (sizes.gate == Gate::hash) declare_integers(w, "ids");
+    declare_gate_data(w);
+    w.begin("layer.");
+    const MoeTerms moe = code.moe(w, x, 0);
+    layer.y = moe.terms.size() == 1 ? moe.terms[0] : w.b.add(Add{}, moe.terms, "y");
+    write_gate_losses(w, {moe.sums});
+  });
   layer.parameters = w.model.parameters;
   layer.chosen = w.model.chosen[0];
   layer.kept = w.model.kept[0];
@@ -40,7 +43,7 @@ MoeLayer build_moe_layer(const Mesh& mesh, const ModelSizes& sizes) {
     roots.push_back({aux});
   }
   if (sizes.family == Family::dtd) forward = drop_duplicates(forward, Axis::tp);
-  Differentiated d = pipelined(differentiate(forward, roots), sizes);
+  Differentiated d = in_chunks(differentiate(forward, roots), sizes);
   d.schedule.repeat = Repeat{d.num_forward, d.num_forward, 1};
   for (const auto& [leaf, gradient] : d.gradients) layer.gradients[d.schedule.names[leaf]] = gradient;
   layer.schedule = lower(d.schedule);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "config/architecture.h"
 #include "config/config.h"
 #include "schedule/choices.h"
 #include "schedule/type.h"
@@ -25,6 +26,7 @@ enum class Zero { none, states, parameters };
 enum class Dispatch { direct, levels, node };
 
 struct ModelSizes {
+  const Architecture* architecture = &architectures::mixtral;
   Precision precision = Precision::one;
   int64_t sequences = 1, positions = 1;  // of one micro-batch in the whole world: T = sequences * positions
   int64_t vocab = 256, width = 64, layers = 1;

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "model/pipeline.h"
-#include "model/writer.h"
+#include "model/chunks.h"
 #include "passes/differentiate.h"
 #include "passes/lower.h"
 #include "passes/recompute.h"
@@ -30,14 +29,17 @@ int close_section(Schedule& s, int num_forward, int num_prologue) {
   return static_cast<int>(end - s.steps.begin());
 }
 
-// The steps that write each layer, of a forward list.
-std::vector<Block> layer_blocks(const Schedule& s, int num_forward, int64_t layers) {
+// The steps that write each layer, of a forward list. Values keep their ids through rewrites, and new ones stand
+// between those that they serve.
+std::vector<Block> layer_blocks(const Schedule& s, int num_forward, const std::vector<Model::Scope>& scopes) {
   std::vector<Block> blocks;
-  for (int64_t l = 0; l < layers; ++l) {
-    const auto in_layer = [&](int step) { return s.names[s.steps[step].out.front()].starts_with(layer_scope(l)); };
+  for (size_t i = 0; i + 1 < scopes.size(); ++i) {
+    if (scopes[i].layer < 0) continue;
     Block block{num_forward, 0};
-    for (int i = 0; i < num_forward; ++i)
-      if (in_layer(i)) block = {std::min(block.first, i), i + 1};
+    for (int step = 0; step < num_forward; ++step) {
+      const ValueId made = s.steps[step].out.front();
+      if (made >= scopes[i].first && made < scopes[i + 1].first) block = {std::min(block.first, step), step + 1};
+    }
     blocks.push_back(block);
   }
   return blocks;
@@ -103,13 +105,12 @@ void write_update(Builder& b, TrainingStep& step, const Optimizer& o, ValueId fa
 
 // Each bias moves against the load of its layer in the whole batch. `factor`: that of the update, where steps may be
 // skipped; else empty.
-void write_biases(Builder& b, const Model& model, const ModelSizes& sizes, const std::vector<ValueId>& factor) {
-  size_t gate = 0;
-  for (int64_t l = 0; l < sizes.layers; ++l) {
-    if (!sizes.has_experts(l)) continue;
-    std::vector<ValueId> operands = {b.schedule().find(bias_name(l)), model.chosen[gate++]};
+void write_biases(Builder& b, const Model& model, double rate, const std::vector<ValueId>& factor) {
+  for (size_t i = 0; i < model.biases.size(); ++i) {
+    if (model.biases[i] < 0) continue;
+    std::vector<ValueId> operands = {model.biases[i], model.chosen[i]};
     operands.insert(operands.end(), factor.begin(), factor.end());
-    b.add(BalanceBias{sizes.bias_rate}, operands, bias_name(l) + ".new");
+    b.add(BalanceBias{rate}, operands, b.schedule().names[model.biases[i]] + ".new");
   }
 }
 
@@ -166,12 +167,12 @@ TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimiz
       differentiate(model.schedule, {scaled ? Root{model.loss, "loss_scale", LeafKind::scalar} : Root{model.loss}});
   if (sizes.precision == Precision::mixed)
     optimizer.sums == Dtype::full ? void(d.schedule = sum_in_full(d.schedule)) : keep_sums_real(d);
-  d = pipelined(std::move(d), sizes);
-  TrainingStep step{.parameters = model.parameters};
+  d = in_chunks(std::move(d), sizes);
+  TrainingStep step{.parameters = model.parameters, .moe_layers = model.moe_layers};
   d.schedule = recompute(d.schedule, {.recompute = sizes.recompute,
                                       .keep = sizes.keep_moves,
                                       .num_forward = d.num_forward,
-                                      .blocks = layer_blocks(d.schedule, d.num_forward, sizes.layers)});
+                                      .blocks = layer_blocks(d.schedule, d.num_forward, model.scopes)});
   const int last = close_section(d.schedule, d.num_forward, model.num_prologue);
   Cut cut = cut_messages({std::move(d.schedule), model.num_prologue, last}, bucket_of(sizes, sections));
 
@@ -186,8 +187,7 @@ TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimiz
   if (scaled) of_norm.push_back(b.schedule().find("loss_scale"));
   const std::vector<ValueId> clip = b.add_all(ClipFactor{optimizer.clip}, of_norm, "norm");
   write_update(b, step, optimizer, clip[1]);
-  if (sizes.gate == Gate::sigmoid && sizes.moe_every > 0)
-    write_biases(b, model, sizes, scaled ? std::vector{clip[1]} : std::vector<ValueId>{});
+  write_biases(b, model, sizes.bias_rate, scaled ? std::vector{clip[1]} : std::vector<ValueId>{});
   b.schedule().outputs.push_back(clip[0]);
 
   // Outputs keep their order through the rewrites, not their ids: a repeated section's leave as sums.
@@ -208,7 +208,7 @@ Evaluation build_evaluation(const Mesh& mesh, const ModelSizes& sizes) {
   Model model = build_model(mesh, without_draws(sizes));
   model.schedule.outputs = {model.nll};
   const Schedule used = drop_unused(model.schedule);
-  return {lower(pipelined(used, sizes)), model.nll};
+  return {lower(in_chunks(used, sizes)), model.nll};
 }
 
 }  // namespace plait

@@ -22,7 +22,8 @@ struct TrainingStep {
   Schedule schedule;  // lowered: ready to run
   std::vector<Parameter> parameters;
   ValueId nll = -1, aux = -1, norm = -1;
-  std::vector<ValueId> chosen, kept;
+  std::vector<int64_t> moe_layers;
+  std::vector<ValueId> chosen, kept;         // by MoE layer
   std::map<std::string, ValueId> gradients;  // parameter name -> its synchronised gradient, before clipping
 };
 

@@ -4,18 +4,10 @@
 
 #include <cmath>
 
+#include "base/errors.h"
+
 namespace plait {
 namespace {
-
-std::vector<Dim> hidden_pair(const ModelSizes& s, std::vector<Dim> front, Dim hidden) {
-  if (s.glu) front.push_back({"U", 2});
-  front.push_back(std::move(hidden));
-  front.push_back({"D", s.width});
-  return front;
-}
-
-// Of the matrices that write to the residual stream.
-double residual_std(const ModelSizes& s) { return 0.02 / std::sqrt(2.0 * static_cast<double>(s.layers)); }
 
 Atoms gate_atoms(const Mesh& mesh, Family family) {
   if (family == Family::s1 || family == Family::sharded) return mesh.atoms();
@@ -30,83 +22,6 @@ Atoms of_nodes(const Mesh& mesh, Atoms atoms, Crossing crossing) {
   std::erase_if(atoms, [&](Atom a) { return mesh.crosses_nodes(a) != (crossing == Crossing::between); });
   return atoms;
 }
-
-}  // namespace
-
-std::string layer_scope(int64_t layer) { return fmt::format("l{}.", layer); }
-
-std::string layer_name(int64_t layer, const std::string& part) {
-  return fmt::format("model.layers.{}.{}", layer, part);
-}
-
-std::string bias_name(int64_t layer) { return layer_name(layer, "mlp.gate.e_score_correction_bias"); }
-
-Writer::Writer(const Mesh& mesh, const ModelSizes& sizes, Declare what)
-    : sizes(sizes),
-      b(mesh, sizes.precision),
-      tp(mesh.axis(Axis::tp)),
-      dp(mesh.axis(Axis::dp)),
-      esp(mesh.axis(Axis::esp)),
-      ep(mesh.axis(Axis::ep)),
-      edp(mesh.axis(Axis::edp)),
-      far(of_nodes(mesh, ep, Crossing::between)),
-      near(of_nodes(mesh, ep, Crossing::within)),
-      tokens(sizes.family == Family::sharded ? dp + tp : dp),
-      gated(gate_atoms(mesh, sizes.family)) {
-  what == Declare::model ? declare() : declare_experts(0);
-  load_all();
-}
-
-void Writer::declare() {
-  const ModelSizes& s = sizes;
-  declare({"model.embed_tokens.weight"}, {{"V", s.vocab, stack_of(tp)}, {"D", s.width}}, dp);
-  for (int64_t l = 0; l < s.layers; ++l) declare_layer(l);
-  declare({"model.norm.weight", 0, false, Dtype::full}, {{"D", s.width}}, tokens);
-  if (!s.tied) declare({"lm_head.weight"}, {{"V", s.vocab, stack_of(tp)}, {"D", s.width}}, dp);
-}
-
-void Writer::declare_layer(int64_t l) {
-  const ModelSizes& s = sizes;
-  const double out_std = residual_std(s);
-  const Dim d{"D", s.width}, a{"A", s.head_size()}, heads{"H", s.heads, stack_of(tp)},
-      kv{"J", s.kv_heads, stack_of(tp)};
-  declare({layer_name(l, "input_layernorm.weight"), 0, false, Dtype::full}, {d}, tokens);
-  declare({layer_name(l, "self_attn.q_proj.weight")}, {heads, a, d}, dp);
-  declare({layer_name(l, "self_attn.k_proj.weight")}, {kv, a, d}, dp);
-  declare({layer_name(l, "self_attn.v_proj.weight")}, {kv, a, d}, dp);
-  declare({layer_name(l, "self_attn.o_proj.weight"), out_std}, {d, heads, a}, dp);
-  declare({layer_name(l, "post_attention_layernorm.weight"), 0, false, Dtype::full}, {d}, tokens);
-  const std::string up = s.glu ? "gate_up_proj" : "up_proj";
-  if (!s.has_experts(l)) {
-    const Dim f{"F", s.ffn, stack_of(tp)};
-    declare({layer_name(l, "mlp." + up + ".weight")}, hidden_pair(s, {}, f), dp);
-    declare({layer_name(l, "mlp.down_proj.weight"), out_std}, {d, f}, dp);
-    return;
-  }
-  declare_experts(l);
-}
-
-void Writer::declare_experts(int64_t l) {
-  const ModelSizes& s = sizes;
-  const std::string up = s.glu ? "gate_up_proj" : "up_proj";
-  const double out_std = residual_std(s);
-  const Dim d{"D", s.width};
-  const Dim e{"E", s.experts, stack_of(ep)}, f{"F", s.expert_ffn, stack_of(esp)};
-  const auto gate = [&](const char* name) {
-    declare({.name = layer_name(l, name), .dtype = Dtype::full}, {{"E", s.experts}, d}, gated);
-  };
-  if (s.gate != Gate::hash) gate("mlp.gate.weight");
-  if (s.gate == Gate::noisy_topk) gate("mlp.gate_noise.weight");
-  if (s.gate == Gate::sigmoid) b.leaf(LeafKind::state, bias_name(l), std::vector<Dim>{{"E", s.experts}});
-  declare({layer_name(l, "mlp.experts." + up)}, hidden_pair(s, {e}, f), edp);
-  declare({layer_name(l, "mlp.experts.down_proj"), out_std}, {e, d, f}, edp);
-  if (s.shared_experts == 0) return;
-  const Dim shared{"F", s.shared_experts * s.expert_ffn, stack_of(tp)};
-  declare({layer_name(l, "mlp.shared_experts." + up + ".weight")}, hidden_pair(s, {}, shared), dp);
-  declare({layer_name(l, "mlp.shared_experts.down_proj.weight"), out_std}, {d, shared}, dp);
-}
-
-namespace {
 
 // One dim Z in which the ranks of `shares` have equal shares of what a rank would hold with these dims.
 Dim packed(const Mesh& mesh, const std::vector<Dim>& dims, const Atoms& shares) {
@@ -124,52 +39,84 @@ Dim packed(const Mesh& mesh, const std::vector<Dim>& dims, const Atoms& shares) 
   return z;
 }
 
-// "model.layers.3." of the name of a layer's parameter, else empty.
-std::string layer_of(const std::string& name) {
-  const std::string layers = "model.layers.";
-  return name.starts_with(layers) ? name.substr(0, name.find('.', layers.size()) + 1) : "";
-}
-
 }  // namespace
 
-void Writer::declare(Parameter p, std::vector<Dim> dims, const Atoms& over) {
-  const bool shared = sizes.zero != Zero::none && !over.empty();
-  b.leaf(LeafKind::parameter, p.name, shared ? std::vector<Dim>{packed(b.mesh(), dims, over)} : dims);
-  const bool casts = sizes.precision == Precision::mixed && p.dtype == Dtype::real;
-  const Load group{sizes.zero == Zero::parameters ? layer_of(p.name) : "", over, casts ? Dtype::real : Dtype::full};
-  loads_[group].push_back(p.name);
-  load_of_[p.name] = group;
-  dims_[p.name] = p.dims = std::move(dims);
-  model.parameters.push_back(std::move(p));
-}
-
-void Writer::load(const Load& group) {
-  const std::vector<std::string>& names = loads_.at(group);
-  const bool shared = sizes.zero != Zero::none && !group.over.empty();
-  std::vector<ValueId> used;
-  for (const std::string& name : names) {
-    const ValueId leaf = b.schedule().find(name);
-    used.push_back(group.dtype == Dtype::real ? b.add(Cast{Dtype::real}, {leaf}, name + ".real") : leaf);
-  }
-  const std::vector<ValueId> moved = b.move_all(used, shared ? gather_legs(group.over, "Z") : enter_legs(group.over));
-  for (size_t i = 0; i < names.size(); ++i)
-    loaded_[names[i]] = shared ? b.add(Unpack{dims_.at(names[i])}, {moved[i]}, names[i] + ".whole") : moved[i];
-}
-
-void Writer::load_all() {
+Writer::Writer(const Mesh& mesh, const ModelSizes& sizes, const std::vector<Declaration>& declared)
+    : sizes(sizes),
+      b(mesh, sizes.precision),
+      tp(mesh.axis(Axis::tp)),
+      dp(mesh.axis(Axis::dp)),
+      esp(mesh.axis(Axis::esp)),
+      ep(mesh.axis(Axis::ep)),
+      edp(mesh.axis(Axis::edp)),
+      far(of_nodes(mesh, ep, Crossing::between)),
+      near(of_nodes(mesh, ep, Crossing::within)),
+      tokens(sizes.family == Family::sharded ? dp + tp : dp),
+      gated(gate_atoms(mesh, sizes.family)) {
+  for (const Declaration& d : declared) declare(d);
   if (sizes.zero == Zero::parameters) return;
-  for (const auto& [group, names] : loads_) load(group);
+  for (const auto& [kind, alike] : loads_) load(alike);
   model.num_prologue = static_cast<int>(b.schedule().steps.size());
 }
 
-void Writer::begin(const std::string& scope) {
+Writer::Load Writer::load_of(const Parameter& p) const {
+  const bool casts = sizes.precision == Precision::mixed && p.dtype == Dtype::real;
+  return {sizes.zero == Zero::parameters ? p.layer : -1, p.over, casts ? Dtype::real : Dtype::full};
+}
+
+bool Writer::shares(const Parameter& p) const { return sizes.zero != Zero::none && !p.over.empty(); }
+
+void Writer::declare(const Declaration& d) {
+  const Parameter& p = d.leaf;
+  const bool trained = d.kind == LeafKind::parameter;
+  const ValueId leaf =
+      b.leaf(d.kind, p.name, trained && shares(p) ? std::vector<Dim>{packed(b.mesh(), p.dims, p.over)} : p.dims);
+  declared_.push_back(d);
+  known_[p.name] = {p, leaf};
+  if (!trained) return;
+  loads_[load_of(p)].push_back(p.name);
+  model.parameters.push_back(p);
+}
+
+void Writer::load(const std::vector<std::string>& alike) {
+  const Parameter& one = known_.at(alike.front()).leaf;
+  const Load how = load_of(one);
+  std::vector<ValueId> used;
+  for (const std::string& name : alike) {
+    const ValueId leaf = known_.at(name).value;
+    used.push_back(how.dtype == Dtype::real ? b.add(Cast{Dtype::real}, {leaf}, name + ".real") : leaf);
+  }
+  const std::vector<ValueId> moved = b.move_all(used, shares(one) ? gather_legs(how.over, "Z") : enter_legs(how.over));
+  for (size_t i = 0; i < alike.size(); ++i)
+    loaded_[alike[i]] =
+        shares(one) ? b.add(Unpack{known_.at(alike[i]).leaf.dims}, {moved[i]}, alike[i] + ".whole") : moved[i];
+}
+
+void Writer::begin(const std::string& scope, int64_t layer) {
   b.scope(scope);
+  model.scopes.push_back({layer, static_cast<ValueId>(b.schedule().names.size())});
   if (sizes.zero == Zero::parameters) loaded_.clear();
 }
 
-ValueId Writer::parameter(const std::string& name) {
-  if (!loaded_.count(name)) load(load_of_.at(name));
-  return loaded_.at(name);
+void Writer::begin(const std::string& scope) { begin(scope, -1); }
+
+void Writer::begin_layer(int64_t layer) { begin(fmt::format("l{}.", layer), layer); }
+
+ValueId Writer::parameter(const Parameter& p) {
+  const auto known = known_.find(p.name);
+  if (known == known_.end()) {
+    declare({LeafKind::parameter, p});
+    load({p.name});
+    return loaded_.at(p.name);
+  }
+  expects(known->second.leaf == p, "a parameter is declared alike wherever it is read");
+  if (!loaded_.count(p.name)) load(loads_.at(load_of(p)));
+  return loaded_.at(p.name);
+}
+
+ValueId Writer::state(const std::string& name, const std::vector<Dim>& dims) {
+  if (!known_.count(name)) declare({LeafKind::state, {.name = name, .dims = dims}});
+  return known_.at(name).value;
 }
 
 ValueId Writer::to_parallel(ValueId x) {
@@ -183,12 +130,39 @@ ValueId Writer::full(ValueId x) {
   return b.type(x).dtype == Dtype::real && sizes.precision == Precision::mixed ? b.add(Cast{Dtype::full}, {x}) : x;
 }
 
-ValueId Writer::norm(ValueId x, const std::string& gain) {
-  return b.add(RmsNorm{sizes.norm_eps}, {x, parameter(gain)}, "norm");
+ValueId Writer::product(ValueId x, const Parameter& weight, std::vector<std::string> out, const std::string& name) {
+  return b.add(Einsum{std::move(out)}, {x, parameter(weight)}, name);
 }
 
-ValueId Writer::product(ValueId x, const std::string& weight, std::vector<std::string> out, const std::string& name) {
-  return b.add(Einsum{std::move(out)}, {x, parameter(weight)}, name);
+Writer written(const Mesh& mesh, const ModelSizes& sizes, const std::function<void(Writer&)>& write) {
+  Writer first(mesh, sizes);
+  write(first);
+  Writer second(mesh, sizes, first.declared());
+  write(second);
+  return second;
+}
+
+Init residual_init(const ModelSizes& s) { return Normal{0.02 / std::sqrt(2.0 * static_cast<double>(s.layers))}; }
+
+void declare_integers(Writer& w, const char* name) {
+  Type t{.dims = {{"T", w.sizes.tokens(), stack_of(w.dp)}},
+         .holds = std::vector<Hold>(w.b.mesh().num_atoms(), Hold::I),
+         .dtype = Dtype::integer,
+         .grad = false};
+  for (Atom a : w.dp) t.holds[a] = Hold::S;
+  w.b.leaf(LeafKind::data, name, t);
+}
+
+void declare_gate_data(Writer& w) {
+  const ModelSizes& s = w.sizes;
+  declare_integers(w, "mask");
+  if (s.draws()) {
+    const std::vector<Hold> everywhere(w.b.mesh().num_atoms(), Hold::I);
+    w.b.leaf(LeafKind::data, "step_key", Type{.holds = everywhere, .dtype = Dtype::integer, .grad = false});
+  }
+  if (s.aux_coef == 0 && s.z_coef == 0) return;
+  w.b.leaf(LeafKind::data, "inv_tokens", std::vector<Dim>{});
+  w.b.leaf(LeafKind::data, "share", std::vector<Dim>{});
 }
 
 }  // namespace plait

@@ -123,8 +123,8 @@ std::vector<AgreedSection> what_ranks_share(const Config& config, const Training
   for (const Parameter& p : step.parameters) {
     const Leaf* leaf = step.schedule.leaf(step.schedule.find(p.name));
     parameters.entries.push_back(
-        {p.name, fmt::format("{}, stored as {}, deviation {}, seed {}", to_string(mesh, p.dims),
-                             to_string(mesh, leaf->type), p.init_std, config.train.seed)});
+        {p.name, fmt::format("{}, stored as {}, {}, seed {}", to_string(mesh, p.dims), to_string(mesh, leaf->type),
+                             to_string(p.init), config.train.seed)});
   }
   int line = 0;
   for (std::string& text : lines_of(print(step.schedule)))

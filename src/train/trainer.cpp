@@ -103,11 +103,9 @@ StepResult Trainer::result() const {
     return std::vector<double>(t.const_data_ptr<double>(), t.const_data_ptr<double>() + t.numel());
   };
   double all = 0, kept = 0;
-  size_t next = 0;
-  for (int64_t l = 0; l < shape_.sizes.layers; ++l) {
-    if (!shape_.sizes.has_experts(l)) continue;
-    const std::vector<double> chosen = numbers(step_.chosen[next]), stayed = numbers(step_.kept[next++]);
-    r.layers.push_back(layer_load(l, chosen, stayed));
+  for (size_t i = 0; i < step_.moe_layers.size(); ++i) {
+    const std::vector<double> chosen = numbers(step_.chosen[i]), stayed = numbers(step_.kept[i]);
+    r.layers.push_back(layer_load(step_.moe_layers[i], chosen, stayed));
     r.busiest = std::max(r.busiest, r.layers.back().busiest);
     all += std::accumulate(chosen.begin(), chosen.end(), 0.0);
     kept += std::accumulate(stayed.begin(), stayed.end(), 0.0);

@@ -20,7 +20,7 @@ constexpr int64_t kStepKey = 1;
 
 // What ranks hold parts of as x and dy: rows of normal numbers, drawn as parameters are.
 Parameter tokens_like(const std::string& name, const std::vector<Dim>& dims) {
-  return {.name = name, .init_std = 1, .dims = dims};
+  return {.name = name, .dims = dims, .init = Normal{1}};
 }
 
 // [T, D]

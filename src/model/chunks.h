@@ -7,9 +7,9 @@
 namespace plait {
 
 // Right after `differentiate`, before other passes.
-Differentiated pipelined(Differentiated d, const ModelSizes& sizes);
+Differentiated in_chunks(Differentiated d, const ModelSizes& sizes);
 
 // A forward list alone.
-Schedule pipelined(const Schedule& forward, const ModelSizes& sizes);
+Schedule in_chunks(const Schedule& forward, const ModelSizes& sizes);
 
 }  // namespace plait

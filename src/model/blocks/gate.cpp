@@ -1,8 +1,10 @@
-// The gate of a mixture-of-experts block, what it leaves for the losses, and the losses of all gates.
-#include "model/writer.h"
+#include "model/blocks/gate.h"
+
 #include "schedule/typing.h"
 
 namespace plait {
+
+std::string bias_name(int64_t layer) { return layer_name(layer, "mlp.gate.e_score_correction_bias"); }
 
 ValueId to_gate(Writer& w, ValueId x) {
   if (w.sizes.family == Family::s1) return w.b.slice(x, w.tp, "T");
@@ -37,6 +39,16 @@ ValueId gate_data(Writer& w, const std::string& leaf) {
   return w.sizes.family == Family::sharded ? w.b.slice(data(w, leaf), w.tp, "T") : to_gate(w, data(w, leaf));
 }
 
+Parameter gate_weight(const Writer& w, int64_t layer, const char* part) {
+  return in_layer(layer, {.name = part,
+                          .dims = {{"E", w.sizes.experts}, {"D", w.sizes.width}},
+                          .over = w.gated,
+                          .dtype = Dtype::full,
+                          .group = "gate"});
+}
+
+ValueId write_bias(Writer& w, int64_t layer) { return w.state(bias_name(layer), {{"E", w.sizes.experts}}); }
+
 // What a gate chooses by: its logits, or noisy ones.
 struct Scores {
   ValueId logits = -1, mask = -1, chosen_by = -1;
@@ -44,7 +56,7 @@ struct Scores {
 };
 
 Scores with_noise(Writer& w, ValueId h, Scores x, int64_t layer) {
-  const ValueId spread = w.product(h, layer_name(layer, "mlp.gate_noise.weight"), {"T", "E"}, "spread");
+  const ValueId spread = w.product(h, gate_weight(w, layer, "mlp.gate_noise.weight"), {"T", "E"}, "spread");
   x.chosen_by = w.b.add(Noise{layer}, {x.logits, spread, data(w, "step_key")}, "noisy");
   if (w.sizes.aux_coef == 0) return x;
   const std::vector<ValueId> stats =
@@ -60,7 +72,7 @@ Scores write_scores(Writer& w, ValueId h, int64_t layer) {
   if (s.gate == Gate::hash) return x;
   h = w.full(h);
   if (s.jitter > 0) h = w.b.add(Jitter{s.jitter, layer}, {h, data(w, "step_key")}, "jitter");
-  x.logits = x.chosen_by = w.product(h, layer_name(layer, "mlp.gate.weight"), {"T", "E"}, "logits");
+  x.logits = x.chosen_by = w.product(h, gate_weight(w, layer, "mlp.gate.weight"), {"T", "E"}, "logits");
   return s.noise ? with_noise(w, h, x, layer) : x;
 }
 
@@ -72,7 +84,7 @@ std::vector<ValueId> write_hash_route(Writer& w, ValueId mask) {
 std::vector<ValueId> write_route(Writer& w, const Scores& x, int64_t layer) {
   const Route route = route_of(w.sizes, layer);
   std::vector<ValueId> operands = {x.chosen_by, x.mask};
-  if (route.gate == Gate::sigmoid) operands.push_back(data(w, bias_name(layer)));
+  if (route.gate == Gate::sigmoid) operands.push_back(write_bias(w, layer));
   if (route.draws()) operands.push_back(data(w, "step_key"));
   return w.b.add_all(route, operands, "route");
 }
@@ -111,6 +123,8 @@ Gated write_gate(Writer& w, ValueId h, int64_t layer) {
   const std::vector<ValueId> routes = x.logits < 0 ? write_hash_route(w, x.mask) : write_route(w, x, layer);
   Gated gated{routes[0], routes[1], routes[2], {}};
   gated.sums = write_sums(w, gated, x);
+  gated.sums.layer = layer;
+  if (w.sizes.gate == Gate::sigmoid) gated.sums.bias = write_bias(w, layer);
   return gated;
 }
 
@@ -162,6 +176,8 @@ void write_gate_losses(Writer& w, const std::vector<GateSums>& layers) {
   }
   std::vector<ValueId> terms;
   for (const GateSums& g : sums) {
+    w.model.moe_layers.push_back(g.layer);
+    w.model.biases.push_back(g.bias);
     w.model.chosen.push_back(g.chosen);
     w.model.kept.push_back(g.kept);
     for (ValueId term : write_terms(w, g)) terms.push_back(term);

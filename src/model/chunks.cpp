@@ -1,4 +1,4 @@
-#include "model/pipeline.h"
+#include "model/chunks.h"
 
 #include "passes/rewrite.h"
 
@@ -11,11 +11,11 @@ int together(const ModelSizes& sizes, int64_t messages) { return static_cast<int
 
 }  // namespace
 
-Schedule pipelined(const Schedule& forward, const ModelSizes& sizes) {
+Schedule in_chunks(const Schedule& forward, const ModelSizes& sizes) {
   return join_chunks(forward, {0, size(forward), together(sizes, sizes.chunks)});
 }
 
-Differentiated pipelined(Differentiated d, const ModelSizes& sizes) {
+Differentiated in_chunks(Differentiated d, const ModelSizes& sizes) {
   d.schedule = join_chunks(d.schedule, {d.num_forward, size(d.schedule), together(sizes, sizes.backward_chunks())});
   const int before = size(d.schedule);
   d.schedule = join_chunks(d.schedule, {0, d.num_forward, together(sizes, sizes.chunks)});

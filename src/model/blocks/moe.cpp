@@ -1,10 +1,12 @@
-// The mixture-of-experts block. A family is one list of outward moves plus where tokens are split over tp; the way back
-// is the transpose of that list.
+// A family is one list of outward moves plus where tokens are split over tp; the way back is the transpose of that
+// list.
+#include "model/blocks/moe.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "model/writer.h"
+#include "model/blocks/feed_forward.h"
 #include "schedule/typing.h"
 
 namespace plait {
@@ -69,6 +71,15 @@ void slice_tokens(Writer& w, Routed& r) {
   r.gated.slot = own[3];
 }
 
+// `p`: name, dims and init.
+Parameter expert_weight(const Writer& w, int64_t layer, Parameter p) {
+  p.name = "mlp.experts." + p.name;
+  p.over = w.edp;
+  p.group = "experts";
+  p.routed = true;
+  return in_layer(layer, std::move(p));
+}
+
 ValueId write_experts(Writer& w, ValueId rows, int64_t layer) {
   const ModelSizes& s = w.sizes;
   std::vector<std::string> hidden = w.b.type(rows).dim_names();
@@ -77,10 +88,10 @@ ValueId write_experts(Writer& w, ValueId rows, int64_t layer) {
   out.push_back("D");
   if (s.glu) hidden.push_back("U");
   hidden.push_back("F");
-  const ValueId up = w.product(rows, layer_name(layer, s.glu ? "mlp.experts.gate_up_proj" : "mlp.experts.up_proj"),
-                               hidden, "expert_up");
+  const Dim e{"E", s.experts, stack_of(w.ep)}, f{"F", s.expert_ffn, stack_of(w.esp)}, d{"D", s.width};
+  const ValueId up = w.product(rows, expert_weight(w, layer, {up_name(s), up_dims(s, {e}, f)}), hidden, "expert_up");
   const ValueId act = w.b.add(Activate{s.act, s.glu}, {up}, "expert_act");
-  return w.product(act, layer_name(layer, "mlp.experts.down_proj"), out, "expert_down");
+  return w.product(act, expert_weight(w, layer, {"down_proj", {e, d, f}, {}, residual_init(s)}), out, "expert_down");
 }
 
 // Rows out to their experts and back.
@@ -166,7 +177,7 @@ ValueId through_rows(Writer& w, const Routed& r, int64_t layer) {
 
 }  // namespace
 
-MoeTerms write_moe_terms(Writer& w, ValueId normed, int64_t layer) {
+MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer) {
   const ModelSizes& s = w.sizes;
   const ValueId h = to_gate(w, normed);
   Routed routed{.tokens = h,
@@ -180,12 +191,6 @@ MoeTerms write_moe_terms(Writer& w, ValueId normed, int64_t layer) {
   MoeTerms moe{{from_gate(w, y)}, routed.gated.sums};
   if (s.shared_experts > 0) moe.terms.push_back(write_shared_experts(w, normed, layer));
   return moe;
-}
-
-MoeOutput write_moe(Writer& w, ValueId x, int64_t layer) {
-  MoeTerms moe = write_moe_terms(w, w.norm(x, layer_name(layer, "post_attention_layernorm.weight")), layer);
-  moe.terms.insert(moe.terms.begin(), x);
-  return {w.b.add(Add{}, moe.terms, "x"), moe.sums};
 }
 
 }  // namespace plait
