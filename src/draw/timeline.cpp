@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/json.h"
 #include "base/units.h"
@@ -37,13 +38,22 @@ StepKind kind_of(const Step& step, const StepCost& cost) {
   return StepKind::other;
 }
 
-// "l1" of "l1.rows", "l1 backward" of its cotangent "d_l1.rows"; empty for names of parameters and for those without a
-// part.
-std::string part_of_name(const std::string& name) {
-  const size_t dot = name.find('.');
+using Names = std::set<std::string>;
+
+Names leaf_names(const Schedule& schedule) {
+  Names names;
+  for (const Leaf& leaf : schedule.leaves) names.insert(schedule.names[leaf.value]);
+  return names;
+}
+
+// "l1" of "l1.rows", "l1 backward" of its cotangent "d_l1.rows"; empty for those without a part, and for what is named
+// after a leaf: "NAME.real", "d_NAME_2".
+std::string part_of_name(const std::string& name, const Names& leaves) {
   const bool backward = name.starts_with("d_");
-  const std::string part = dot == std::string::npos ? "" : name.substr(backward ? 2 : 0, dot - (backward ? 2 : 0));
-  if (part.empty() || part == "model" || part == "gates") return "";
+  const std::string value = name.substr(backward ? 2 : 0), part = value.substr(0, value.find('.'));
+  for (const size_t end : {value.size(), value.rfind('.'), value.rfind('_')})
+    if (leaves.count(value.substr(0, end))) return "";
+  if (part.empty() || part == value || part == "gates") return "";
   return backward ? part + " backward" : part;
 }
 
@@ -82,12 +92,13 @@ std::vector<StepNote> step_notes(const Schedule& schedule, const Types& types, c
   std::vector<StepNote> notes;
   std::string part = "start";
   const std::vector<int> made = makers(schedule);
+  const Names leaves = leaf_names(schedule);
   const int updates_from = schedule.repeat ? schedule.repeat->last : static_cast<int>(schedule.steps.size());
   for (size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
     const bool updating =
         as<SumSquares>(step.op) || as<AdamW>(step.op) || as<Sgd>(step.op) || static_cast<int>(i) >= updates_from;
-    const std::string own = part_of_name(schedule.names[step.out[0]]);
+    const std::string own = part_of_name(schedule.names[step.out[0]], leaves);
     if (updating)
       part = "update";
     else if (!own.empty())

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
+#include <set>
 #include <utility>
 
 #include "plan/scratch.h"
@@ -33,29 +33,28 @@ MemoryUse operator+(MemoryUse a, const MemoryUse& b) {
 
 namespace {
 
-bool of_experts(const std::string& leaf) { return leaf.find(".experts.") != std::string::npos; }
-
 class Tagging {
  public:
   Tagging(const Schedule& s, const Types& types)
-      : s_(s), types_(types), parameter_(s.names.size()), tags_(s.names.size()), root_(s.names.size()) {
+      : s_(s), types_(types), parameter_(s.names.size(), -1), tags_(s.names.size()), root_(s.names.size()) {
     std::iota(root_.begin(), root_.end(), 0);
   }
 
   std::vector<MemoryTag> run() {
     find_parameters();
     activations();
+    find_experts();
     for (const Leaf& leaf : s_.leaves) tags_[leaf.value] = of_leaf(leaf);
     for (ValueId v = 0; v < static_cast<ValueId>(tags_.size()); ++v)
-      if (parameter_[v]) tags_[v] = {MemoryClass::parameters, *parameter_[v]};
+      if (parameter_[v] >= 0) tags_[v] = {MemoryClass::parameters, of_experts(parameter_[v])};
     for (const auto& [cotangent, of] : s_.cotangent_of)
-      if (parameter_[of]) tags_[cotangent] = {MemoryClass::gradients, *parameter_[of]};
+      if (parameter_[of] >= 0) tags_[cotangent] = {MemoryClass::gradients, of_experts(parameter_[of])};
     return together();
   }
 
  private:
   MemoryTag of_leaf(const Leaf& leaf) const {
-    const bool expert = of_experts(s_.names[leaf.value]);
+    const bool expert = of_experts(leaf.value);
     if (leaf.kind == LeafKind::parameter) return {MemoryClass::parameters, expert};
     if (leaf.kind == LeafKind::state) return {MemoryClass::optimizer, expert};
     return {MemoryClass::inputs, false};
@@ -64,7 +63,7 @@ class Tagging {
   // A parameter, and the same numbers held otherwise: cast, entered, gathered, seen with other dims.
   void find_parameters() {
     for (const Leaf& leaf : s_.leaves)
-      if (leaf.kind == LeafKind::parameter) parameter_[leaf.value] = of_experts(s_.names[leaf.value]);
+      if (leaf.kind == LeafKind::parameter) parameter_[leaf.value] = leaf.value;
     for (const Step& step : s_.steps) {
       if (as<Move>(step.op) || as<Cast>(step.op))
         for (size_t i = 0; i < step.out.size(); ++i) parameter_[step.out[i]] = parameter_[step.in[i]];
@@ -72,6 +71,17 @@ class Tagging {
         if (share.how == Sharing::How::view) parameter_[step.out[share.out]] = parameter_[step.in[share.in]];
     }
   }
+
+  // A parameter that meets rows is one of experts, and so are its moments.
+  void find_experts() {
+    for (const Step& step : s_.steps) {
+      const bool rows = std::ranges::any_of(step.in, [&](ValueId v) { return tags_[v].expert; });
+      for (ValueId v : step.in)
+        if (rows && parameter_[v] >= 0) experts_.insert(parameter_[v]);
+      if (as<AdamW>(step.op) && of_experts(step.in[0])) experts_.insert({step.in[2], step.in[3]});
+    }
+  }
+  bool of_experts(ValueId leaf) const { return experts_.count(leaf) > 0; }
 
   // The way back begins at the first step that reads a given cotangent.
   int turn() const {
@@ -115,7 +125,8 @@ class Tagging {
 
   const Schedule& s_;
   const Types& types_;
-  std::vector<std::optional<bool>> parameter_;  // by value: whether of experts
+  std::vector<ValueId> parameter_;  // by value: the leaf; -1: of no parameter
+  std::set<ValueId> experts_;       // leaves
   std::vector<MemoryTag> tags_;
   std::vector<ValueId> root_;  // by value: another one in the same memory
 };

@@ -20,21 +20,12 @@ constexpr int kSteps = 3;
 // Large enough that a wrong scale of a gradient shows in the parameters.
 double rate(Optimizer::Kind kind) { return kind == Optimizer::Kind::sgd ? 1.0 : 1e-2; }
 
-std::string group_of(const std::string& name) {
-  const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
-  if (has("embed_tokens")) return "embedding";
-  if (has("lm_head")) return "head";
-  if (has("norm")) return "norms";
-  if (has("self_attn")) return "attention";
-  if (has(".experts.")) return "experts";
-  return has("mlp.gate.") ? "gate" : "feed-forward";
-}
-
 // What one run of a few steps leaves: everything whole.
 struct Outcome {
   std::map<std::string, double> scalars;         // of the first step
   std::map<std::string, at::Tensor> gradients;   // of the first step
   std::map<std::string, at::Tensor> parameters;  // after the last
+  std::map<std::string, std::string> groups;     // of the parameters
   std::vector<std::string> replicas;
 };
 
@@ -95,7 +86,10 @@ Outcome walk(Trainer& trainer, const RunShape& shape, RankContext context, const
     for (const Parameter& p : trainer.schedule().parameters)
       out.gradients[p.name] = trainer.whole_gradient(p.name).clone();
   }
-  for (const Parameter& p : trainer.schedule().parameters) out.parameters[p.name] = trainer.whole(p.name).clone();
+  for (const Parameter& p : trainer.schedule().parameters) {
+    out.parameters[p.name] = trainer.whole(p.name).clone();
+    out.groups[p.name] = p.group;
+  }
   return out;
 }
 
@@ -122,15 +116,23 @@ double relative(const at::Tensor& a, const at::Tensor& b) {
   return difference / std::max(size, 1e-6);
 }
 
-void compare(VerifyReport& report, const std::string& what, const std::map<std::string, at::Tensor>& mine,
-             const std::map<std::string, at::Tensor>& theirs) {
+// The worst of each group of tensors.
+std::vector<Difference> differences(const std::string& what, const Outcome& mine, const Outcome& theirs,
+                                    std::map<std::string, at::Tensor> Outcome::*tensors) {
   std::map<std::string, Difference> worst;
-  for (const auto& [name, tensor] : mine) {
-    Difference& d = worst[group_of(name)];
-    const double r = relative(tensor, theirs.at(name));
-    if (d.what.empty() || !(r <= d.relative)) d = {what, group_of(name), name, r};
+  for (const auto& [name, tensor] : mine.*tensors) {
+    const std::string& group = mine.groups.at(name);
+    Difference& d = worst[group];
+    const double r = relative(tensor, (theirs.*tensors).at(name));
+    if (d.what.empty() || !(r <= d.relative)) d = {what, group, name, r};
   }
-  for (const auto& [group, d] : worst) report.differences.push_back(d);
+  std::vector<Difference> all;
+  for (const auto& [group, d] : worst) all.push_back(d);
+  return all;
+}
+
+void append(std::vector<Difference>& all, const std::vector<Difference>& more) {
+  all.insert(all.end(), more.begin(), more.end());
 }
 
 Config in_float64(Config config) {
@@ -166,10 +168,10 @@ VerifyReport verify(const Config& given, const data::Corpus& corpus) {
       for (const auto& [name, value] : mine.scalars)
         if (value != 0 || reference.scalars.at(name) != 0)
           report.differences.push_back({name, "", "", relative(value, reference.scalars.at(name))});
-      compare(report, "gradient", mine.gradients, reference.gradients);
+      append(report.differences, differences("gradient", mine, reference, &Outcome::gradients));
     }
-    compare(report, fmt::format("parameters after {} {} steps", kSteps, first ? "SGD" : "AdamW"), mine.parameters,
-            reference.parameters);
+    const std::string after = fmt::format("parameters after {} {} steps", kSteps, first ? "SGD" : "AdamW");
+    append(report.differences, differences(after, mine, reference, &Outcome::parameters));
   }
   return report;
 }
