@@ -16,7 +16,8 @@
 namespace plait {
 namespace {
 
-constexpr Family kFamilies[] = {Family::ted, Family::dtd, Family::s1, Family::s2, Family::sharded};
+constexpr const FamilySpec* kFamilies[] = {&families::ted, &families::dtd, &families::s1, &families::s2,
+                                           &families::sharded};
 const std::string kGate = "model.layers.1.mlp.gate.weight";
 const std::string kNorm = "model.layers.1.post_attention_layernorm.weight";
 
@@ -80,7 +81,7 @@ TEST(Capacity, is_a_multiple_of_tp_where_slots_are_sliced) {
 }
 
 TEST(Capacity, above_the_number_of_tokens_computes_what_dropless_computes) {
-  for (Family family : kFamilies)
+  for (const FamilySpec* family : kFamilies)
     for (const MeshSize& mesh : {MeshSize{}, MeshSize{4, 2, 2, 2}}) {
       ModelSizes sizes = small_sizes();
       sizes.family = family;
@@ -142,7 +143,7 @@ TEST(AuxLoss, depends_on_who_was_chosen_not_only_on_how_surely) {
 }
 
 TEST(IdleExperts, of_whole_ranks_get_zero_gradients_and_all_else_equals_one_rank) {
-  for (Family family : kFamilies)
+  for (const FamilySpec* family : kFamilies)
     for (bool padded : {false, true})
       for (const MeshSize& mesh : {MeshSize{4, 1, 1, 4}, MeshSize{4, 2, 2, 2}}) {
         ModelSizes sizes = small_sizes();
@@ -170,7 +171,7 @@ TEST(IdleExperts, of_whole_ranks_get_zero_gradients_and_all_else_equals_one_rank
 }
 
 TEST(UnevenRanks, with_five_and_three_tokens_and_then_none_equal_one_rank) {
-  for (Family family : kFamilies)
+  for (const FamilySpec* family : kFamilies)
     for (const auto& [first, second] : {std::pair<int64_t, int64_t>{5, 3}, {5, 0}}) {
       ModelSizes sizes = small_sizes();
       sizes.sequences = 2;
@@ -211,7 +212,7 @@ TEST(Drops, of_the_first_token_leave_the_later_tokens_gradients_right) {
     EXPECT_EQ(one.chosen[0][0], 32);
     for (const MeshSize& mesh : {MeshSize{}, MeshSize{2, 2, 2, 1}}) {
       c.mesh = mesh;
-      c.sizes.family = Family::ted;
+      c.sizes.family = &families::ted;
       EXPECT_LT(largest_difference(run_steps(c).gradients, one.gradients), 1e-10);
     }
   }

@@ -90,7 +90,7 @@ Model build_model(const Mesh& mesh, const ModelSizes& sizes) {
   if (m.aux >= 0) s.outputs.push_back(m.aux);
   s.outputs.insert(s.outputs.end(), m.chosen.begin(), m.chosen.end());
   s.outputs.insert(s.outputs.end(), m.kept.begin(), m.kept.end());
-  m.schedule = sizes.family == Family::dtd ? drop_duplicates(s, Axis::tp) : s;
+  m.schedule = sizes.family->rewrite ? sizes.family->rewrite(s) : s;
   return m;
 }
 

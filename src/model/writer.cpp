@@ -17,13 +17,6 @@ std::vector<Dim> hidden_pair(const ModelSizes& s, std::vector<Dim> front, Dim hi
 // Of the matrices that write to the residual stream.
 double residual_std(const ModelSizes& s) { return 0.02 / std::sqrt(2.0 * static_cast<double>(s.layers)); }
 
-Atoms gate_atoms(const Mesh& mesh, Family family) {
-  if (family == Family::s1 || family == Family::sharded) return mesh.atoms();
-  if (family != Family::parm) return mesh.axis(Axis::dp);
-  Atoms atoms = mesh.axis(Axis::edp);
-  return atoms + mesh.axis(Axis::ep);
-}
-
 enum class Crossing { between, within };
 
 Atoms of_nodes(const Mesh& mesh, Atoms atoms, Crossing crossing) {
@@ -51,8 +44,8 @@ Writer::Writer(const Mesh& mesh, const ModelSizes& sizes, Declare what)
       edp(mesh.axis(Axis::edp)),
       far(of_nodes(mesh, ep, Crossing::between)),
       near(of_nodes(mesh, ep, Crossing::within)),
-      tokens(sizes.family == Family::sharded ? dp + tp : dp),
-      gated(gate_atoms(mesh, sizes.family)) {
+      tokens(sizes.family->cut_between() ? dp + tp : dp),
+      gated(sizes.family->gate_atoms(mesh)) {
   what == Declare::model ? declare() : declare_experts(0);
   load_all();
 }
@@ -172,11 +165,9 @@ ValueId Writer::parameter(const std::string& name) {
   return loaded_.at(name);
 }
 
-ValueId Writer::to_parallel(ValueId x) {
-  return sizes.family == Family::sharded ? b.gather(x, tp, "T") : b.enter(x, tp);
-}
+ValueId Writer::to_parallel(ValueId x) { return sizes.family->cut_between() ? b.gather(x, tp, "T") : b.enter(x, tp); }
 ValueId Writer::from_parallel(ValueId x) {
-  return sizes.family == Family::sharded ? b.scatter(x, tp, "T") : b.leave(x, tp);
+  return sizes.family->cut_between() ? b.scatter(x, tp, "T") : b.leave(x, tp);
 }
 
 ValueId Writer::full(ValueId x) {
