@@ -15,7 +15,7 @@ set_property(GLOBAL PROPERTY PLAIT_TESTING "")
 
 function(plait_flags target kind)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/src)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-unused-parameter -Wno-restrict -Wno-stringop-overflow -Wno-missing-field-initializers -march=native
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-unused-parameter -Wno-restrict -Wno-stringop-overflow -Wno-missing-field-initializers -march=${PLAIT_ARCH}
                          $<$<BOOL:${PLAIT_SHORT_COPIES}>:-mmove-max=128 -mstore-max=128>)
   if(PLAIT_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=${PLAIT_SANITIZE} -fno-omit-frame-pointer)
