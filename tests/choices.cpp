@@ -2,15 +2,15 @@
 
 #include <fmt/format.h>
 
-#include "ops/testing/margin.h"
+#include "kernels/cpu/testing/margin.h"
 #include "schedule/draws.h"
 #include "train/loop.h"
 
 namespace plait {
 namespace {
 
-ops::GateExtras extras(const Route& op, const Executor& executor, const Step& step) {
-  ops::GateExtras extras;
+kernels::GateExtras extras(const Route& op, const Executor& executor, const Step& step) {
+  kernels::GateExtras extras;
   if (op.gate == Gate::sigmoid) extras.bias_E = executor.value(step.in[2]);
   if (!op.draws()) return extras;
   const int64_t experts = executor.value(step.in[0]).size(-1),
@@ -28,14 +28,14 @@ ops::GateExtras extras(const Route& op, const Executor& executor, const Step& st
 std::string near_choice(const Executor& executor, const Step& step) {
   const Route* op = as<Route>(step.op);
   if (!op) return {};
-  const ops::RouteOptions options{.gate = op->gate,
-                                  .normalize = op->normalize,
-                                  .drop = op->drop,
-                                  .top_k = op->top_k,
-                                  .capacity = op->capacity,
-                                  .group = op->group,
-                                  .rule = op->rule};
-  return ops::near_choice(
+  const kernels::RouteOptions options{.gate = op->gate,
+                                      .normalize = op->normalize,
+                                      .drop = op->drop,
+                                      .top_k = op->top_k,
+                                      .capacity = op->capacity,
+                                      .group = op->group,
+                                      .rule = op->rule};
+  return kernels::near_choice(
       {executor.value(step.in[0]), executor.value(step.in[1]), options, extras(*op, executor, step)}, kMargin);
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "base/config.h"
+#include "config/config.h"
 #include "data/corpus.h"
 
 namespace plait {
@@ -10,7 +10,7 @@ namespace plait {
 inline constexpr double kMargin = 1e-9;
 
 // Of every gate in the steps that `verify` takes, on one rank: empty where all choices have the margin kMargin (see
-// ops/testing/margin.h), else the first that has none, with its optimizer and step.
+// kernels/cpu/testing/margin.h), else the first that has none, with its optimizer and step.
 std::string near_choice(const Config& config, const data::Corpus& corpus, int steps = 3);
 
 }  // namespace plait
