@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "choices.h"
 #include "corpus.h"
 #include "one_step.h"
 #include "train/loop.h"
@@ -36,6 +37,7 @@ TEST_P(Everywhere, a_family_computes_what_one_rank_computes) {
           << v.text() << ": " << v.refusal;
       continue;
     }
+    EXPECT_EQ(near_choice(v.config, corpus), "") << v.text();
     const VerifyReport report = verify(v.config, corpus);
     EXPECT_LT(report.largest(), 1e-9) << v.text();
     EXPECT_TRUE(report.replicas.empty()) << v.text() << ": " << report.replicas.front();
@@ -101,6 +103,7 @@ TEST(TenSteps, are_alike_at_every_family_and_layout) {
   for (const VerifyCase& v : verify_matrix(base)) {
     if (v.padded || !v.refusal.empty() || !layouts.contains({v.tp, v.esp, v.ep, v.dp})) continue;
     const RunShape shape = run_shape(v.config);
+    if (v.family == &families::sharded) EXPECT_EQ(near_choice(v.config, corpus, 10), "") << v.text();
     const std::vector<double> many = losses(v.config, shape, corpus), one = losses(v.config, one_rank(shape), corpus);
     for (size_t step = 0; step < 10; ++step)
       EXPECT_NEAR(many[step], one[step], 1e-9 * one[step]) << v.text() << ", step " << step + 1;

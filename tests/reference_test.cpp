@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "choices.h"
 #include "reference_model.h"
 
 namespace plait {
@@ -22,6 +23,7 @@ Tokens padded_tokens(const ModelSizes& sizes, uint64_t salt = 1) {
 void expect_equal(const StepCase& c, const std::string& what) {
   const StepOutcome mine = run_steps(c);
   const ReferenceOutcome theirs = reference(c.sizes, c.parameters, c.micro);
+  EXPECT_GT(theirs.margin, kMargin) << what;
   EXPECT_NEAR(mine.nll[0], theirs.nll, kBound * theirs.nll) << what;
   EXPECT_NEAR(mine.aux, theirs.aux, kBound * std::max(1.0, theirs.aux)) << what;
   EXPECT_NEAR(mine.norm, theirs.norm, kBound * theirs.norm) << what;
