@@ -1,7 +1,7 @@
 # A room is a folder src/NAME: its *.cpp, those of its folders too, make the library plait_NAME, its *_test.cpp the test program NAME_test.
 # A room links every room declared before it. `kind` is plain or torch: whether the room sees LibTorch.
-# src/NAME/testing/*.cpp are helpers of tests, linked into this room's tests and those of later rooms;
-# src/NAME/testing/WHAT_main.cpp is a program NAME_WHAT that uses them.
+# testing/*.cpp in it are helpers of tests, linked into this room's tests and those of later rooms;
+# testing/WHAT_main.cpp is a program NAME_WHAT that uses them.
 enable_testing()
 include(GoogleTest)
 include(CheckCXXCompilerFlag)
@@ -15,7 +15,7 @@ set_property(GLOBAL PROPERTY PLAIT_TESTING "")
 
 function(plait_flags target kind)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/src)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-unused-parameter -Wno-restrict -Wno-stringop-overflow -Wno-missing-field-initializers -march=native
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-unused-parameter -Wno-restrict -Wno-stringop-overflow -Wno-missing-field-initializers -march=${PLAIT_ARCH}
                          $<$<BOOL:${PLAIT_SHORT_COPIES}>:-mmove-max=128 -mstore-max=128>)
   if(PLAIT_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=${PLAIT_SANITIZE} -fno-omit-frame-pointer)
@@ -74,7 +74,8 @@ endfunction()
 function(plait_testing name kind)
   get_property(rooms GLOBAL PROPERTY PLAIT_ROOMS)
   get_property(testing GLOBAL PROPERTY PLAIT_TESTING)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/testing/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
+  list(FILTER sources INCLUDE REGEX "/testing/")
   set(programs ${sources})
   list(FILTER programs INCLUDE REGEX "_main\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "_main\\.cpp$")

@@ -23,17 +23,15 @@ namespace plait {
 namespace {
 
 constexpr int kItem = 8;
-constexpr Family kFamilies[] = {Family::ted, Family::dtd, Family::parm, Family::s1, Family::s2, Family::sharded};
-const char* const kNames[] = {"ted", "dtd", "parm", "s1", "s2", "sharded"};
-
-std::string name(Family family) { return kNames[static_cast<int>(family)]; }
+constexpr const FamilySpec* kFamilies[] = {&families::ted, &families::dtd, &families::parm,
+                                           &families::s1,  &families::s2,  &families::sharded};
 
 // {ranks, tp, esp, ep}
 constexpr MeshSize kLayouts[] = {{1, 1, 1, 1}, {4, 2, 2, 2}, {8, 2, 2, 2}, {8, 2, 4, 2}, {8, 4, 2, 4},
                                  {4, 1, 2, 2}, {4, 2, 1, 4}, {8, 2, 2, 4}, {8, 4, 4, 2}};
 
-bool fits(Family family, const MeshSize& mesh) {
-  return mesh.tp == mesh.esp || (family != Family::ted && family != Family::dtd);
+bool fits(const FamilySpec* family, const MeshSize& mesh) {
+  return mesh.tp == mesh.esp || (family != &families::ted && family != &families::dtd);
 }
 
 // Hands out groups that count what goes through them; kinds as the wire names them.
@@ -157,7 +155,7 @@ Record by_type(const Schedule& s, const Run& run) {
   return record;
 }
 
-ModelSizes sizes_of(Family family) {
+ModelSizes sizes_of(const FamilySpec* family) {
   ModelSizes s{.sequences = 16, .positions = 4, .width = 4, .layers = 1};
   s.family = family;
   s.moe_every = 1;
@@ -170,7 +168,7 @@ ModelSizes sizes_of(Family family) {
 
 void expect_accounted(const std::function<void(ModelSizes&, const MeshSize&)>& with) {
   for (const MeshSize& mesh : kLayouts)
-    for (Family family : kFamilies) {
+    for (const FamilySpec* family : kFamilies) {
       if (!fits(family, mesh)) continue;
       ModelSizes sizes = sizes_of(family);
       with(sizes, mesh);
@@ -178,7 +176,7 @@ void expect_accounted(const std::function<void(ModelSizes&, const MeshSize&)>& w
       const Run run = perform(layer);
       const Record said = by_type(layer.schedule, run);
       for (size_t k = 0; k < 4; ++k) {
-        const std::string what = fmt::format("{} {} on {} ranks, tp {} esp {} ep {}", name(family), kCollectives[k],
+        const std::string what = fmt::format("{} {} on {} ranks, tp {} esp {} ep {}", family->name, kCollectives[k],
                                              mesh.ranks, mesh.tp, mesh.esp, mesh.ep);
         EXPECT_EQ(run.wire[k].calls, said[k].calls) << what;
         EXPECT_NEAR(run.wire[k].bytes, said[k].bytes, 1e-6) << what;
@@ -192,8 +190,8 @@ void expect_accounted(const std::function<void(ModelSizes&, const MeshSize&)>& w
 // Slots of each expert for the tokens that one rank gates, all of them one group.
 void give_room(ModelSizes& s, const MeshSize& mesh) {
   const int64_t all = s.tokens() / (mesh.ranks / mesh.tp);
-  const bool sliced = s.family == Family::s1 || s.family == Family::sharded;
-  s.group = s.family == Family::parm ? all * mesh.esp : sliced ? all / mesh.tp : all;
+  const bool sliced = s.family == &families::s1 || s.family == &families::sharded;
+  s.group = s.family == &families::parm ? all * mesh.esp : sliced ? all / mesh.tp : all;
   s.capacity = s.group;
   s.drop = Drop::position;
 }
@@ -204,12 +202,12 @@ TEST(Accounting, of_dropless_layers_is_what_the_types_say) {
 TEST(Accounting, of_padded_layers_is_what_the_types_say) {
   expect_accounted([](ModelSizes& s, const MeshSize& mesh) {
     give_room(s, mesh);
-    s.fuse = s.family == Family::s2 && mesh.tp > mesh.esp;  // which apart would cut slots inside other slots
+    s.fuse = s.family == &families::s2 && mesh.tp > mesh.esp;  // which apart would cut slots inside other slots
   });
 }
 TEST(Accounting, of_fused_exchanges_is_what_the_types_say) {
   expect_accounted([](ModelSizes& s, const MeshSize&) {
-    s.fuse = s.family == Family::s1 || s.family == Family::s2 || s.family == Family::sharded;
+    s.fuse = s.family == &families::s1 || s.family == &families::s2 || s.family == &families::sharded;
   });
 }
 TEST(Accounting, of_chunks_is_what_the_types_say) {
@@ -233,17 +231,16 @@ Formula formula(const ModelSizes& s, const MeshSize& mesh) {
     return ranks > 1 ? Closed{calls, calls * each} : Closed{};
   };
   const Closed none;
-  switch (s.family) {
-    case Family::ted: return {some(esp, 2, 2 * m * f(esp)), none, none, some(ep, 4, m * f(ep))};
-    case Family::dtd: return {some(esp, 2, 2 * m * f(esp)), some(tp, 4, m * f(tp)), none, some(ep, 4, m / tp * f(ep))};
-    case Family::s1: return {none, some(tp, 2, x * f(tp)), none, some(ep * esp, 4, m * esp / tp * f(ep * esp))};
-    case Family::s2: return {none, some(tp, 2, m * f(tp)), none, some(ep * esp, 4, m * esp / tp * f(ep * esp))};
-    case Family::parm:
-      return {some(esp, 2, 2 * m * (esp - 1)), some(esp, 2, x * (esp - 1)), none, some(ep, 4, m * esp * f(ep))};
-    case Family::sharded:
-      return {none, some(esp, 2, m / tp * (esp - 1)), some(esp, 2, m / tp * (esp - 1)), some(ep, 4, m / tp * f(ep))};
-  }
-  return {};
+  if (s.family == &families::ted) return {some(esp, 2, 2 * m * f(esp)), none, none, some(ep, 4, m * f(ep))};
+  if (s.family == &families::dtd)
+    return {some(esp, 2, 2 * m * f(esp)), some(tp, 4, m * f(tp)), none, some(ep, 4, m / tp * f(ep))};
+  if (s.family == &families::s1)
+    return {none, some(tp, 2, x * f(tp)), none, some(ep * esp, 4, m * esp / tp * f(ep * esp))};
+  if (s.family == &families::s2)
+    return {none, some(tp, 2, m * f(tp)), none, some(ep * esp, 4, m * esp / tp * f(ep * esp))};
+  if (s.family == &families::parm)
+    return {some(esp, 2, 2 * m * (esp - 1)), some(esp, 2, x * (esp - 1)), none, some(ep, 4, m * esp * f(ep))};
+  return {none, some(esp, 2, m / tp * (esp - 1)), some(esp, 2, m / tp * (esp - 1)), some(ep, 4, m / tp * f(ep))};
 }
 
 // What the counted messages of one layer are without masks, losses and the sums of gradients.
@@ -263,16 +260,16 @@ Record without_gradients(const MoeLayer& layer, const Record& counted) {
 
 TEST(Accounting, of_every_family_is_the_published_formula) {
   for (const MeshSize& mesh : kLayouts)
-    for (Family family : kFamilies) {
+    for (const FamilySpec* family : kFamilies) {
       if (!fits(family, mesh)) continue;
       ModelSizes sizes = sizes_of(family);
       give_room(sizes, mesh);
-      sizes.fuse = family == Family::s1 || family == Family::s2;
+      sizes.fuse = family == &families::s1 || family == &families::s2;
       const MoeLayer layer = build_moe_layer(Mesh(mesh), sizes);
       const Record counted = without_gradients(layer, perform(layer).wire);
       const Formula closed = formula(sizes, mesh);
       for (size_t k = 0; k < 4; ++k) {
-        const std::string what = fmt::format("{} {} on {} ranks, tp {} esp {} ep {}", name(family), kCollectives[k],
+        const std::string what = fmt::format("{} {} on {} ranks, tp {} esp {} ep {}", family->name, kCollectives[k],
                                              mesh.ranks, mesh.tp, mesh.esp, mesh.ep);
         EXPECT_EQ(counted[k].calls, closed[k].calls) << what;
         EXPECT_NEAR(counted[k].bytes, closed[k].elements * kItem * mesh.ranks, 1e-6) << what;
@@ -285,7 +282,7 @@ TEST(Accounting, of_every_family_is_the_published_formula) {
 TEST(Accounting, between_nodes_is_what_the_families_are_known_for) {
   const MeshSize mesh{8, 2, 2, 4};
   enum class Messages { apart, fused };
-  const auto between_nodes = [&](Family family, Messages messages) {
+  const auto between_nodes = [&](const FamilySpec* family, Messages messages) {
     ModelSizes sizes = sizes_of(family);
     sizes.sequences = 8;
     give_room(sizes, mesh);
@@ -302,11 +299,11 @@ TEST(Accounting, between_nodes_is_what_the_families_are_known_for) {
     }
     return bytes;
   };
-  EXPECT_EQ(between_nodes(Family::ted, Messages::apart), 2 * 1536);
-  EXPECT_EQ(between_nodes(Family::dtd, Messages::apart), 2 * 768);
-  EXPECT_EQ(between_nodes(Family::sharded, Messages::apart), 2 * 768);
-  EXPECT_EQ(between_nodes(Family::parm, Messages::apart), 4 * 1536);
-  for (Family family : {Family::s1, Family::s2}) {
+  EXPECT_EQ(between_nodes(&families::ted, Messages::apart), 2 * 1536);
+  EXPECT_EQ(between_nodes(&families::dtd, Messages::apart), 2 * 768);
+  EXPECT_EQ(between_nodes(&families::sharded, Messages::apart), 2 * 768);
+  EXPECT_EQ(between_nodes(&families::parm, Messages::apart), 4 * 1536);
+  for (const FamilySpec* family : {&families::s1, &families::s2}) {
     EXPECT_EQ(between_nodes(family, Messages::fused), 2 * 1536);
     EXPECT_EQ(between_nodes(family, Messages::apart), 2 * 768);
   }

@@ -5,6 +5,7 @@
 
 #include <mutex>
 
+#include "choices.h"
 #include "corpus.h"
 #include "train/loop.h"
 #include "verify/verify.h"
@@ -34,6 +35,7 @@ Config two_nodes(const std::string& family, const Overrides& more) {
 }
 
 void expect_agrees(const std::string& family, const Overrides& more) {
+  EXPECT_EQ(near_choice(two_nodes(family, more), random_corpus()), "");
   const VerifyReport report = verify(two_nodes(family, more), random_corpus());
   EXPECT_TRUE(report.agrees()) << family << " " << fmt::format("{}", fmt::join(more, " ")) << ": " << report.largest();
 }

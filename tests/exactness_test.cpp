@@ -14,7 +14,8 @@
 namespace plait {
 namespace {
 
-constexpr Family kFamilies[] = {Family::ted, Family::dtd, Family::s1, Family::s2, Family::sharded};
+constexpr const FamilySpec* kFamilies[] = {&families::ted, &families::dtd, &families::s1, &families::s2,
+                                           &families::sharded};
 const std::string kGate = "model.layers.1.mlp.gate.weight";
 const std::string kExpertUp = "model.layers.1.mlp.experts.gate_up_proj";
 
@@ -29,7 +30,7 @@ StepOutcome on(StepCase c, const MeshSize& mesh) {
 }
 
 TEST(Experts, have_the_same_gradient_however_many_ranks_share_them) {
-  for (Family family : kFamilies) {
+  for (const FamilySpec* family : kFamilies) {
     StepCase c = small_case();
     c.sizes.family = family;
     const StepOutcome one = on(c, {});
@@ -44,7 +45,7 @@ TEST(Experts, have_the_same_gradient_however_many_ranks_share_them) {
 }
 
 TEST(Experts, take_a_tokens_rows_once_whatever_tp_is) {
-  for (Family family : kFamilies) {
+  for (const FamilySpec* family : kFamilies) {
     StepCase c = small_case();
     c.sizes.family = family;
     const int64_t routes = c.sizes.tokens() * c.sizes.top_k;
@@ -58,7 +59,7 @@ TEST(Experts, take_a_tokens_rows_once_whatever_tp_is) {
 
 // Both sides of every coordinate that was drawn, in float64: the gate's choice does not change for so small a step.
 TEST(Router, has_the_gradient_of_differences_without_an_auxiliary_loss) {
-  for (Family family : kFamilies) {
+  for (const FamilySpec* family : kFamilies) {
     StepCase c = small_case();
     c.sizes.family = family;
     const at::Tensor gradient = on(c, {.ranks = 4, .tp = 2, .esp = 2, .ep = 2}).gradients.at(kGate);
@@ -111,7 +112,7 @@ TEST(Clipping, that_always_bites_is_the_same_at_every_layout) {
 }
 
 TEST(Replicas, keep_the_same_bits_in_float32_after_every_step) {
-  for (Family family : kFamilies)
+  for (const FamilySpec* family : kFamilies)
     for (const MeshSize& mesh : {MeshSize{8, 2, 2, 2}, MeshSize{4, 4, 4, 1}, MeshSize{4, 1, 1, 2}}) {
       StepCase c = small_case();
       c.sizes.family = family;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "choices.h"
 #include "corpus.h"
 #include "train/loop.h"
 #include "verify/verify.h"
@@ -37,6 +38,7 @@ TEST_P(EveryGate, computes_what_one_rank_computes) {
     if (std::string_view(family) == "parm" && !GetParam().copies) continue;
     std::vector<std::string> more = kTwoMicroBatches;
     more.push_back(fmt::format("schedule.moe={}", family));
+    if (std::string_view(family) == "ted") EXPECT_EQ(near_choice(small(GetParam(), more), corpus), "");
     const VerifyReport report = verify(small(GetParam(), more), corpus);
     EXPECT_LT(report.largest(), 1e-9) << family;
     EXPECT_TRUE(report.replicas.empty()) << report.replicas.front();
@@ -96,6 +98,7 @@ TEST(LossesOfTokenGroups, are_one_ranks_where_ranks_cut_and_join_sequences) {
   const data::Corpus corpus = random_corpus();
   const std::vector<std::string> sequence = {"moe.gate=sigmoid", "moe.aux_coef=0.5"}, local = {"moe.aux_scope=local"};
   const auto expect_agreement = [&](const std::vector<std::string>& gate, std::vector<std::string> more) {
+    EXPECT_EQ(near_choice(small({"", gate}, more), corpus), "");
     const VerifyReport report = verify(small({"", gate}, more), corpus);
     EXPECT_TRUE(report.agrees()) << gate[0] << ", " << more[0] << ": " << report.largest();
   };

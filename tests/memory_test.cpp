@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/json.h"
+#include "choices.h"
 #include "corpus.h"
 #include "small_run.h"
 #include "verify/verify.h"
@@ -34,6 +35,7 @@ TEST(Memory, is_shared_out_and_everything_computes_what_one_rank_computes) {
   for (const Keys& layout : kLayouts)
     for (const Keys& memory : {Keys{"memory.zero=1"}, Keys{"memory.zero=3", "memory.recompute=full"}}) {
       const Config config = with(folder / "run", layout, memory);
+      EXPECT_EQ(near_choice(config, corpus), "");
       const VerifyReport report = verify(config, corpus);
       EXPECT_TRUE(report.agrees()) << fmt::format("{} {}: {:.1e}", fmt::join(layout, " "), fmt::join(memory, " "),
                                                   report.largest());

@@ -6,6 +6,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -230,8 +231,7 @@ ModelSizes small_sizes() {
 }
 
 double relative_difference(const at::Tensor& a, const at::Tensor& b) {
-  const double size = b.abs().max().item<double>();
-  return (a - b).abs().max().item<double>() / (size > 0 ? size : 1);
+  return (a - b).abs().max().item<double>() / std::max(b.abs().max().item<double>(), 1e-4);
 }
 
 double largest_difference(const Tensors& mine, const Tensors& theirs) {

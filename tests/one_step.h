@@ -49,7 +49,7 @@ Tokens random_tokens(const ModelSizes& sizes, uint64_t salt = 1);
 // Small sizes in which no two dims are equal: D 16, 4 heads, S 8, B 4, V 24, dense F 20, 4 experts of F 12.
 ModelSizes small_sizes();
 
-// max|a - b| / max|b|.
+// max|a - b| / max|b|; of what is nothing but rounding, which each processor does in its own way, / 1e-4.
 double relative_difference(const at::Tensor& a, const at::Tensor& b);
 
 // The largest over all tensors; both must have the same names.

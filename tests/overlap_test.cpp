@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "choices.h"
 #include "corpus.h"
 #include "plan/simulate.h"
 #include "train/loop.h"
@@ -219,6 +220,7 @@ TEST(Overlap, changes_no_bit_of_accumulated_micro_batches) {
 TEST(Overlap, agrees_with_one_rank) {
   const data::Corpus corpus = random_corpus();
   for (const char* family : {"s2", "sharded"}) {
+    EXPECT_EQ(near_choice(small_config(family, 2, kOrdered), corpus), "");
     const VerifyReport report = verify(small_config(family, 2, kOrdered), corpus);
     EXPECT_TRUE(report.agrees()) << family << " " << report.largest();
   }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "choices.h"
 #include "corpus.h"
 #include "small_run.h"
 #include "train/metrics.h"
@@ -42,6 +43,7 @@ TEST(Precision, mixed_lists_compute_what_one_rank_computes) {
     for (const char* sums : {"float32", "param"}) {
       const Config config =
           with(folder / "run", layout, {"train.dtype=bfloat16", fmt::format("memory.grad_dtype={}", sums)});
+      EXPECT_EQ(near_choice(config, corpus), "");
       const VerifyReport report = verify(config, corpus);
       EXPECT_TRUE(report.agrees()) << fmt::format("{} {}: {:.1e}", fmt::join(layout, " "), sums, report.largest());
     }

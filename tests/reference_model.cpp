@@ -64,6 +64,7 @@ class PlainModel {
 
   at::Tensor nll = at::zeros({}, at::kDouble), aux = at::zeros({}, at::kDouble);
   std::vector<std::vector<double>> chosen, kept;  // by layer; empty where dense
+  double margin = 1;
 
  private:
   const at::Tensor& weight(const std::string& name) const { return w_.at(name); }
@@ -158,6 +159,7 @@ class PlainModel {
         c.idx_TK.data_ptr<int64_t>()[t * s_.top_k + k] = order[static_cast<size_t>(k)];
         routes[static_cast<size_t>(order[static_cast<size_t>(k)])] += 1;
       }
+      if (s_.top_k < experts) between(prob[order[s_.top_k - 1]], prob[order[s_.top_k]]);
     }
     const int64_t group = s_.capacity ? s_.group : tokens;
     for (int64_t first = 0; first < tokens; first += group)
@@ -169,8 +171,10 @@ class PlainModel {
     int64_t first, last, expert;
   };
 
+  void between(double taken, double left) { margin = std::min(margin, taken - left); }
+
   // Marks the routes to one expert that one group of tokens keeps; returns how many.
-  double keep(const at::Tensor& p, const Choice& c, const Seats& seats) const {
+  double keep(const at::Tensor& p, const Choice& c, const Seats& seats) {
     const int64_t* idx = c.idx_TK.const_data_ptr<int64_t>();
     std::vector<std::pair<double, int64_t>> queue;  // how sure, which route
     for (int64_t r = seats.first * s_.top_k; r < seats.last * s_.top_k; ++r)
@@ -179,6 +183,7 @@ class PlainModel {
     if (s_.drop == Drop::probs)
       std::stable_sort(queue.begin(), queue.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     const size_t seated = s_.capacity ? std::min(queue.size(), static_cast<size_t>(s_.capacity)) : queue.size();
+    if (s_.drop == Drop::probs && seated < queue.size()) between(queue[seated - 1].first, queue[seated].first);
     for (size_t i = 0; i < seated; ++i) c.kept_TK.data_ptr<double>()[queue[i].second] = 1;
     return static_cast<double>(seated);
   }
@@ -222,7 +227,7 @@ ReferenceOutcome reference(const ModelSizes& sizes, const Tensors& parameters, c
   double batch_tokens = 0;
   for (const Tokens& tokens : micro) batch_tokens += tokens.mask.sum().item<double>();
   for (const Tokens& tokens : micro) model.add(tokens, batch_tokens);
-  ReferenceOutcome out{.nll = model.nll.item<double>(), .aux = model.aux.item<double>()};
+  ReferenceOutcome out{.nll = model.nll.item<double>(), .aux = model.aux.item<double>(), .margin = model.margin};
   out.gradients = model.gradients();
   double squares = 0;
   for (const auto& [name, gradient] : out.gradients) squares += gradient.square().sum().item<double>();

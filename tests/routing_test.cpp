@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "choices.h"
 #include "corpus.h"
 #include "kernels/cpu/gate.h"
 #include "one_step.h"
@@ -16,7 +17,8 @@
 namespace plait {
 namespace {
 
-constexpr Family kFamilies[] = {Family::ted, Family::dtd, Family::s1, Family::s2, Family::sharded};
+constexpr const FamilySpec* kFamilies[] = {&families::ted, &families::dtd, &families::s1, &families::s2,
+                                           &families::sharded};
 const std::string kGate = "model.layers.1.mlp.gate.weight";
 const std::string kNorm = "model.layers.1.post_attention_layernorm.weight";
 
@@ -80,7 +82,7 @@ TEST(Capacity, is_a_multiple_of_tp_where_slots_are_sliced) {
 }
 
 TEST(Capacity, above_the_number_of_tokens_computes_what_dropless_computes) {
-  for (Family family : kFamilies)
+  for (const FamilySpec* family : kFamilies)
     for (const MeshSize& mesh : {MeshSize{}, MeshSize{4, 2, 2, 2}}) {
       ModelSizes sizes = small_sizes();
       sizes.family = family;
@@ -142,7 +144,7 @@ TEST(AuxLoss, depends_on_who_was_chosen_not_only_on_how_surely) {
 }
 
 TEST(IdleExperts, of_whole_ranks_get_zero_gradients_and_all_else_equals_one_rank) {
-  for (Family family : kFamilies)
+  for (const FamilySpec* family : kFamilies)
     for (bool padded : {false, true})
       for (const MeshSize& mesh : {MeshSize{4, 1, 1, 4}, MeshSize{4, 2, 2, 2}}) {
         ModelSizes sizes = small_sizes();
@@ -153,6 +155,7 @@ TEST(IdleExperts, of_whole_ranks_get_zero_gradients_and_all_else_equals_one_rank
         if (padded) sizes.group = 8, sizes.capacity = 4, sizes.drop = Drop::position;
         StepCase c = steered(sizes, 5, to_first);
         const ReferenceOutcome one = reference(sizes, c.parameters, c.micro);
+        EXPECT_GT(one.margin, kMargin);
         c.mesh = mesh;
         c.optimizer.weight_decay = 0.1;
         const StepOutcome many = run_steps(c);
@@ -170,7 +173,7 @@ TEST(IdleExperts, of_whole_ranks_get_zero_gradients_and_all_else_equals_one_rank
 }
 
 TEST(UnevenRanks, with_five_and_three_tokens_and_then_none_equal_one_rank) {
-  for (Family family : kFamilies)
+  for (const FamilySpec* family : kFamilies)
     for (const auto& [first, second] : {std::pair<int64_t, int64_t>{5, 3}, {5, 0}}) {
       ModelSizes sizes = small_sizes();
       sizes.sequences = 2;
@@ -181,6 +184,7 @@ TEST(UnevenRanks, with_five_and_three_tokens_and_then_none_equal_one_rank) {
       c.micro[0].mask.narrow(0, first, 8 - first).zero_();
       c.micro[0].mask.narrow(0, 8 + second, 8 - second).zero_();
       const ReferenceOutcome one = reference(sizes, c.parameters, c.micro);
+      EXPECT_GT(one.margin, kMargin);
       for (const MeshSize& mesh : {MeshSize{2, 1, 1, 2}, MeshSize{2, 1, 1, 1}, MeshSize{4, 2, 2, 2}}) {
         if (wire::launched() && mesh.ranks != wire::launched_size()) continue;
         c.mesh = mesh;
@@ -193,25 +197,32 @@ TEST(UnevenRanks, with_five_and_three_tokens_and_then_none_equal_one_rank) {
     }
 }
 
-// The first token is the one that is dropped; the later ones' gradients go through their own weights only.
+// The first token is the one that is dropped; the later ones' gradients go through their own weights only. Every token
+// has an id of its own, surer of expert 0 the higher it is. Expert 1 comes next, nearer for even ids: some tokens keep
+// both, without which normalised weights have no gradient, and some one.
 TEST(Drops, of_the_first_token_leave_the_later_tokens_gradients_right) {
   for (Normalize normalize : {Normalize::none, Normalize::before, Normalize::after}) {
     ModelSizes sizes = small_sizes();
+    sizes.vocab = 40;
     sizes.normalize = normalize;
     sizes.drop = Drop::probs;
     sizes.group = 32;
     sizes.capacity = 6;
     StepCase c = steered(sizes, 0.5, to_first);
-    const int64_t id = c.micro[0].ids[0].item<int64_t>();
-    c.parameters["model.embed_tokens.weight"][id][0] = 0.5;  // the least sure of expert 0
-    for (int64_t t = 1; t < 32; ++t)
-      if (c.micro[0].ids[t].item<int64_t>() == id) c.micro[0].ids[t] = (id + 1) % sizes.vocab;
+    for (int64_t t = 0; t < sizes.tokens(); ++t) c.micro[0].ids[t] = t;
+    for (int64_t id = 0; id < sizes.vocab; ++id) {
+      const double sure = 0.5 + 0.1 * static_cast<double>(id);
+      c.parameters["model.embed_tokens.weight"][id][0] = sure;
+      c.parameters["model.embed_tokens.weight"][id][1] = (id % 2 ? 0.6 : 0.8) * sure;
+    }
     const ReferenceOutcome one = reference(sizes, c.parameters, c.micro);
-    EXPECT_EQ(one.kept[0][0], 6);
-    EXPECT_EQ(one.chosen[0][0], 32);
+    EXPECT_GT(one.margin, 1e-6);
+    EXPECT_EQ(one.kept[0], (std::vector<double>{6, 6, 0, 0}));
+    EXPECT_EQ(one.chosen[0], (std::vector<double>{32, 32, 0, 0}));
+    EXPECT_GT(one.gradients.at(kGate).abs().max().item<double>(), 1e-4);
     for (const MeshSize& mesh : {MeshSize{}, MeshSize{2, 2, 2, 1}}) {
       c.mesh = mesh;
-      c.sizes.family = Family::ted;
+      c.sizes.family = &families::ted;
       EXPECT_LT(largest_difference(run_steps(c).gradients, one.gradients), 1e-10);
     }
   }

@@ -96,8 +96,9 @@ int bench_step(Arguments arguments) {
       .rest("KEY=VALUE", request.overrides, "section.key=value");
   if (!line.parse(arguments)) return 0;
   if (request.repeats < 1) input_error("--repeats {}: expected at least 1", request.repeats);
-  const Config config = bench_config(request.config, {"bench step", kStep}, request.overrides);
-  const StepBench bench = bench_step(config, request.repeats);
+  const Planned run = bench_config(request.config, {"bench step", kStep}, request.overrides);
+  const Config& config = run.config;
+  const StepBench bench = bench_step(run, request.repeats);
   if (request.json) {
     const StepNumbers n = numbers(config, bench);
     JsonLine json;

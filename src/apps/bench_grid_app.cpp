@@ -50,11 +50,11 @@ std::vector<GridLayer> layers_of(const Request& request) {
 
 GridSetting setting_of(const Request& request) {
   const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
-  GridSetting setting{.node = static_cast<int>(request.node),
-                      .threads = request.threads > 0 ? request.threads : std::max<int64_t>(1, cores / request.ranks),
+  GridSetting setting{.threads = request.threads > 0 ? request.threads : std::max<int64_t>(1, cores / request.ranks),
                       .rounds = request.rounds,
                       .trials = request.trials,
                       .overrides = request.overrides};
+  if (request.node > 0) setting.lanes = NodeLanes{static_cast<int>(request.node)};
   if (!request.machine.empty()) setting.machine = read_machine(request.machine);
   if (setting.machine && setting.machine->ranks > 0 && setting.machine->ranks != request.ranks)
     input_error(
@@ -76,7 +76,7 @@ GridHeader header_of(const Request& request, const GridSetting& setting) {
   grid += fmt::format("{} trials", request.trials);
   return {.links = request.links,
           .ranks = static_cast<int>(request.ranks),
-          .node = setting.node,
+          .lanes = setting.lanes,
           .threads = setting.threads,
           .rounds = setting.rounds,
           .grid = fingerprint(grid),
@@ -131,7 +131,7 @@ class GridWalk {
  private:
   GridResult measured(const GridLayer& layer) {
     if (request_.peer.empty()) return bench_grid_layer(layer, setting_, context_);
-    if (peer_) peer_->begin(grid_config(layer, setting_, {"", {"schedule.moe=sharded"}}));
+    if (peer_) peer_->begin(grid_config(layer, setting_, usual_variant()));
     GridResult result = bench_grid_layer(layer, setting_, context_, [this](wire::Group& world) {
       if (peer_) peer_->ask();
       sleep_until(world, [this] { return peer_->answered(); });
@@ -215,8 +215,8 @@ int bench_grid(Arguments arguments) {
   const GridSetting setting = setting_of(request);
   const wire::LocalOptions options{.ranks = static_cast<int>(request.ranks),
                                    .threads = static_cast<int>(setting.threads),
-                                   .lanes = setting.node > 0 ? kNumLanes - 1 : 0,
-                                   .node = setting.node};
+                                   .lanes = setting.lanes ? kNumLanes - 1 : 0,
+                                   .node = setting.lanes ? setting.lanes->ranks_per_node : 0};
   wire::run_ranks(options, [&](int rank, wire::World& world) { GridWalk(request, setting, {rank, &world}).run(); });
   if (wire::launched_rank() == 0) tell_report(request, request.csv, command);
   return 0;

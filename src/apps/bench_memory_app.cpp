@@ -118,8 +118,8 @@ int bench_memory(Arguments arguments) {
   for (const Variant& variant : variants()) {
     std::vector<std::string> all = overrides;
     all.insert(all.end(), variant.overrides.begin(), variant.overrides.end());
-    const Config config = bench_config(path, {"bench memory", kModel}, all);
-    table.row(row(variant.name, apart([&] { return bench_memory(config, steps); })));
+    const Planned run = bench_config(path, {"bench memory", kModel}, all);
+    table.row(row(variant.name, apart([&] { return bench_memory(run, steps); })));
   }
   fmt::print("a rank's bytes at its peak, then all ranks together, then by how much the process grew\n\n{}",
              table.str());

@@ -64,7 +64,7 @@ struct Variant {
 
 Config config_of(const Request& request, std::vector<std::string> more) {
   more.insert(more.begin(), request.overrides.begin(), request.overrides.end());
-  const Config config = bench_config(request.config, {"bench overlap", kSizes}, more);
+  const Config config = bench_config(request.config, {"bench overlap", kSizes}, more).config;
   if (!config.schedule.lanes) input_error("bench overlap measures lanes: set schedule.lanes=true");
   return config;
 }
@@ -186,8 +186,7 @@ int bench_overlap(Arguments arguments) {
   RecordedSteps last;
   for (int64_t i = 0; i < request.repeats; ++i)
     for (Variant& v : variants) {
-      last =
-          record_steps(config_of(request, v), {.warm_up = 1, .steps = 2, .delay = delay_of(rates), .machine = machine});
+      last = record_steps({config_of(request, v), machine}, {.warm_up = 1, .steps = 2, .delay = delay_of(rates)});
       for (const Timeline& timeline : last.steps) v.steps.push_back(overlap(last.schedule, timeline));
       v.predicted = overlap(last.schedule, simulate(last.schedule, predicted_timing(last.schedule, machine)));
     }

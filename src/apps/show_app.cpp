@@ -12,7 +12,6 @@
 #include "bench/measure.h"
 #include "config/config.h"
 #include "draw/timeline.h"
-#include "machine/machine_of.h"
 #include "schedule/text.h"
 #include "train/trainer.h"
 #include "tune/explanation.h"
@@ -28,21 +27,21 @@ std::string title(const std::string& config, const Schedule& schedule, const std
   return fmt::format("{} on {} rank{}, {}", config, ranks, ranks == 1 ? "" : "s", how);
 }
 
-Drawing predicted_drawing(const Config& config, const std::string& name) {
-  const Schedule schedule = build_step(run_shape(config)).schedule;
-  const Machine machine = machine_of(config);
+Drawing predicted_drawing(const Planned& run, const std::string& name) {
+  const Schedule schedule = build_step(run_shape(run)).schedule;
+  const Machine& machine = run.machine;
   const int ranks = schedule.mesh.ranks();
   Timing timing = predicted(schedule, step_costs(schedule, check(schedule), machine), ranks <= kMostRanks ? ranks : 1);
-  if (!config.schedule.lanes) std::ranges::fill(timing.lanes, kComputeLane);
+  if (!run.config.schedule.lanes) std::ranges::fill(timing.lanes, kComputeLane);
   return drawing(schedule, machine, title(name, schedule, "predicted on " + machine.name), simulate(schedule, timing));
 }
 
-Drawing measured_drawing(const Config& config, const std::string& name) {
-  const RecordedSteps recorded = record_steps(config);
+Drawing measured_drawing(const Planned& run, const std::string& name) {
+  const RecordedSteps recorded = record_steps(run);
   const double replay = simulate(recorded.schedule, measured(recorded.schedule, recorded.fastest())).makespan;
   fmt::print("the fastest of {} steps; its spans played again in their order take {:.1f}% of its time\n",
              recorded.steps.size(), 100 * replay / recorded.fastest().makespan);
-  return drawing(recorded.schedule, machine_of(config), title(name, recorded.schedule, "measured"), recorded.fastest());
+  return drawing(recorded.schedule, run.machine, title(name, recorded.schedule, "measured"), recorded.fastest());
 }
 
 void save(const std::string& path, const std::string& text) {
@@ -71,20 +70,20 @@ int show_app(Arguments arguments) {
   if (!(busiest >= 1)) input_error("--busiest {}: expected at least 1, the mean", busiest);
   if (busiest > 1 && !explained) input_error("--busiest says what to explain: it needs --explain");
   const ChosenSchedule chosen = choose_schedule(ready_config(path, overrides), {.busiest = busiest});
-  const Config& config = chosen.config;
+  const Planned& run = chosen.run;
   const bool draws = !svg.empty() || !html.empty() || !trace.empty();
   if (!draws && measure) input_error("--measure says what to draw: it needs --svg, --html or --trace FILE");
   if (explained) {
-    const RunShape shape = run_shape(config);
-    fmt::print("{}", explanation_text(chosen, explain(build_step(shape).schedule, machine_of(config),
-                                                      shape.ranks_per_node, {.busiest = busiest})));
+    const RunShape shape = run_shape(run);
+    fmt::print("{}", explanation_text(
+                         chosen, explain(build_step(shape).schedule, run.machine, shape.lanes, {.busiest = busiest})));
     return 0;
   }
   if (!draws) {
-    fmt::print("{}", print(build_step(run_shape(config)).schedule));
+    fmt::print("{}", print(build_step(run_shape(run)).schedule));
     return 0;
   }
-  const Drawing drawing = measure ? measured_drawing(config, path) : predicted_drawing(config, path);
+  const Drawing drawing = measure ? measured_drawing(run, path) : predicted_drawing(run, path);
   if (!svg.empty()) save(svg, timeline_svg(drawing));
   if (!html.empty()) save(html, timeline_html(drawing));
   if (!trace.empty()) save(trace, chrome_trace(drawing));

@@ -41,8 +41,8 @@ std::string step_line(const StepReport& r) {
   return line;
 }
 
-void print_model(const Config& config) {
-  const RunShape shape = run_shape(config);
+void print_model(const Planned& run) {
+  const RunShape shape = run_shape(run);
   const Model model = build_model(shape.mesh, shape.sizes);
   double all = 0, experts = 0;
   for (const Parameter& p : model.parameters) {
@@ -55,7 +55,7 @@ void print_model(const Config& config) {
   fmt::print("{} parameters, {} active per token; {} ranks: tp {}, dp {}; esp {}, ep {}, edp {}; {} thread{} a rank\n",
              human_count(all), human_count(active), shape.mesh.ranks(), shape.mesh.extent(Axis::tp),
              shape.mesh.extent(Axis::dp), shape.mesh.extent(Axis::esp), shape.mesh.extent(Axis::ep),
-             shape.mesh.extent(Axis::edp), config.mesh.threads, config.mesh.threads == 1 ? "" : "s");
+             shape.mesh.extent(Axis::edp), run.config.mesh.threads, run.config.mesh.threads == 1 ? "" : "s");
 }
 
 void say_trial(const std::string& line) {
@@ -67,7 +67,8 @@ void print_choice(const ChosenSchedule& chosen) {
   if (!chosen.choices.empty()) fmt::print("{}: {}\n", choice_title(chosen), summary(chosen.choices));
 }
 
-RunObserver observer(const Config& config, const std::string& trace) {
+RunObserver observer(const Planned& run, const std::string& trace) {
+  const Config& config = run.config;
   RunObserver all{.resumed = [&](int64_t step) { fmt::print("resumed {} at step {}\n", config.log.dir, step); },
                   .step =
                       [&](const StepReport& r) {
@@ -79,7 +80,7 @@ RunObserver observer(const Config& config, const std::string& trace) {
   if (trace.empty()) return all;
   all.timeline = [&](const Schedule& schedule, const Timeline& timeline) {
     DurableFile file(trace);
-    file.write(chrome_trace(drawing(schedule, default_machine(), config.log.dir + ", the last step", timeline)));
+    file.write(chrome_trace(drawing(schedule, run.machine, config.log.dir + ", the last step", timeline)));
     file.commit();
     fmt::print("{}\n", trace);
   };
@@ -111,9 +112,9 @@ std::string memory_table(const std::vector<std::string>& titles, const std::vect
   return table.str();
 }
 
-void print_prediction(const Config& config) {
-  const Schedule schedule = build_step(run_shape(config)).schedule;
-  const MemoryPlan plan = predict_memory(config);
+void print_prediction(const Planned& run) {
+  const Schedule schedule = build_step(run_shape(run)).schedule;
+  const MemoryPlan plan = predict_memory(run);
   const Step& step = schedule.steps[static_cast<size_t>(plan.step)];
   fmt::print("\nmemory told in advance, rows at their expected number; most at step {}, {} -> %{}:\n{}\n", plan.step,
              schedule.title(step), schedule.names[static_cast<size_t>(step.out[0])],
@@ -128,9 +129,10 @@ void print_comparison(const MemoryComparison& memory) {
       memory.rank, memory_table({"told", "measured"}, {memory.predicted, memory.measured}), mib(memory.reserved));
 }
 
-void print_sample(const RunReport& report) {
+void print_sample(const RunReport& report, const Catalogue& catalogue) {
   fmt::print("\na sample:\n{}\n",
-             generate(report.checkpoint, {.prompt = "\n", .tokens = 300, .temperature = 0.8, .seed = 1}));
+             generate(report.checkpoint,
+                      {.prompt = "\n", .tokens = 300, .temperature = 0.8, .seed = 1, .catalogue = catalogue}));
 }
 
 }  // namespace
@@ -148,24 +150,24 @@ int train_app(Arguments arguments) {
   if (!line.parse(arguments)) return 0;
   const Config asked = ready_config(path, overrides);
   const ChosenSchedule agreed = agreed_schedule(asked);
-  expect_memory(agreed.config);
+  expect_memory(agreed.run);
   const data::Corpus corpus = data::load_corpus(corpus_source(asked));
   const ChosenSchedule chosen = tried_schedule(asked, agreed, say_trial);
-  const Config& config = chosen.config;
+  const Config& config = chosen.run.config;
   fmt::print("{}", config_table(config));
   fmt::print("{} training and {} validation tokens\n", human_count(static_cast<double>(corpus.training().size())),
              human_count(static_cast<double>(corpus.validation().size())));
-  print_model(config);
+  print_model(chosen.run);
   print_choice(chosen);
-  RunObserver shown = observer(config, trace);
+  RunObserver shown = observer(chosen.run, trace);
   if (explain) shown.explanation = [&](const Explanation& e) { fmt::print("\n{}\n", explanation_text(chosen, e)); };
   if (explain_memory) {
-    print_prediction(config);
+    print_prediction(chosen.run);
     shown.memory = print_comparison;
   }
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
-  const RunReport report = train(config, corpus, shown, stop_requested);
+  const RunReport report = train(chosen.run, corpus, shown, stop_requested);
   if (report.last_step == report.first_step) {
     fmt::print("{} has {} steps already: raise train.steps or choose another log.dir\n", config.log.dir,
                report.last_step);
@@ -178,7 +180,7 @@ int train_app(Arguments arguments) {
                              : "");
   fmt::print("{0}/metrics.jsonl, {0}/loss.svg, {1}\n", config.log.dir, report.checkpoint);
   if (report.interrupted) return 130;
-  print_sample(report);
+  print_sample(report, *config.catalogue);
   return 0;
 }
 

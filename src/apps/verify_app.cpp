@@ -16,15 +16,15 @@ namespace plait {
 namespace {
 
 // One line a case; 1 if any differs.
-int verify_everywhere(const Config& config, const data::Corpus& corpus) {
+int verify_everywhere(const Planned& run, const data::Corpus& corpus) {
   int differ = 0, refused = 0, agreed = 0;
-  for (const VerifyCase& v : verify_matrix(config)) {
+  for (const VerifyCase& v : verify_matrix(run.config)) {
     if (!v.refusal.empty()) {
       ++refused;
       fmt::print("refused  {}: {}\n", v.text(), v.refusal);
       continue;
     }
-    const VerifyReport report = verify(v.config, corpus);
+    const VerifyReport report = verify({v.config, run.machine}, corpus);
     ++(report.agrees() ? agreed : differ);
     fmt::print("{}  {}: largest {:.1e}{}\n", report.agrees() ? "agrees " : "DIFFERS", v.text(), report.largest(),
                report.replicas.empty() ? "" : "; replicas differ: " + report.replicas.front());
@@ -45,17 +45,18 @@ int verify_app(Arguments arguments) {
       .flag("--locate", where, "name the first value of the schedule that differs or is not finite")
       .flag("--all", everywhere, "every family at ten layouts of up to 16 ranks, dropless and padded");
   if (!line.parse(arguments)) return 0;
-  const Config config = agreed_schedule(ready_config(path, overrides)).config;
+  const Planned run = agreed_schedule(ready_config(path, overrides)).run;
+  const Config& config = run.config;
   const data::Corpus corpus = data::load_corpus(corpus_source(config));
-  if (everywhere) return verify_everywhere(config, corpus);
-  fmt::print("{} on {} ranks (tp {}, dp {}; esp {}, ep {}) against one rank, float64\n", config.schedule.moe,
+  if (everywhere) return verify_everywhere(run, corpus);
+  fmt::print("{} on {} ranks (tp {}, dp {}; esp {}, ep {}) against one rank, float64\n", family_of(config).name,
              num_ranks(config), config.mesh.tp, config.mesh.dp, config.mesh.esp, config.mesh.ep);
   if (where) {
-    const std::string first = locate(config, corpus);
+    const std::string first = locate(run, corpus);
     fmt::print("{}\n", first.empty() ? "every value agrees" : first);
     return first.empty() ? 0 : 1;
   }
-  const VerifyReport report = verify(config, corpus);
+  const VerifyReport report = verify(run, corpus);
   Table table({"what", "of", "max|a-b|/max|b|", "largest in"});
   for (const Difference& d : report.differences)
     table.row({d.what, d.group, fmt::format("{:.1e}", d.relative), d.worst});

@@ -1,10 +1,10 @@
-// The config that a bench runs with.
+// What a bench runs with.
 #pragma once
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "config/config.h"
+#include "machine/machine_of.h"
 
 namespace plait {
 
@@ -13,6 +13,6 @@ struct BenchSizes {
   std::string bench;
   std::string_view toml;
 };
-Config bench_config(const std::string& path, const BenchSizes& sizes, const std::vector<std::string>& overrides);
+Planned bench_config(const std::string& path, const BenchSizes& sizes, const std::vector<std::string>& overrides);
 
 }  // namespace plait

@@ -38,7 +38,9 @@ void GridPeer::begin(const Config& c) {
   line.add("tokens_per_rank", micro_tokens(c)).add("hidden", c.model.hidden_size);
   line.add("ffn", c.moe.moe_intermediate_size).add("experts", c.moe.num_experts).add("topk", c.moe.num_experts_per_tok);
   line.add("ep", c.mesh.ep).add("tp", c.mesh.tp).add("esp", c.mesh.esp);
-  line.add("capacity_factor", c.moe.capacity.value_or(0)).add("act", c.model.hidden_act).add("glu", c.model.glu);
+  line.add("capacity_factor", c.moe.capacity.value_or(0))
+      .add("act", std::string(word(c.model.hidden_act)))
+      .add("glu", c.model.glu);
   layer_ = line.str();
   layer_.pop_back();
   skip_.clear();

@@ -6,6 +6,9 @@
 #include <map>
 
 #include "base/errors.h"
+#include "config/catalogue.h"
+#include "families/all.h"
+#include "families/family.h"
 
 namespace plait {
 namespace {
@@ -58,11 +61,17 @@ std::vector<const GridResult*> results_of(const ByPair& pairs, const Group& grou
 // "auto 2": measured to find out whether auto chose well.
 bool runner_up(const std::string& variant) { return variant.starts_with("auto "); }
 
-// As the papers name them, then ours; what else there is follows as it comes.
+// Families that never fuse, those that do, fused and not, and ours; what else there is follows as it comes.
 std::vector<std::string> variants_of(const GridTable& table) {
-  std::vector<std::string> names = {"ted", "dtd", "parm",          "s1 fused", "s2 fused",
-                                    "s1",  "s2",  "sharded fused", "sharded",  std::string(kPredicted),
-                                    "auto"};
+  std::vector<std::string> names;
+  const auto add = [&](FamilySpec::Fuses fuses, std::string_view after) {
+    for (const FamilySpec* family : usual_last())
+      if (family->fuses == fuses) names.push_back(fmt::format("{}{}", family->name, after));
+  };
+  add(FamilySpec::Fuses::never, "");
+  for (FamilySpec::Fuses fuses : {FamilySpec::Fuses::usually, FamilySpec::Fuses::if_asked})
+    for (std::string_view after : {" fused", ""}) add(fuses, after);
+  names.insert(names.end(), {std::string(kPredicted), "auto"});
   std::vector<std::string> found;
   for (const GridResult& result : table.results)
     for (const GridRow& row : result.rows) {
@@ -90,7 +99,8 @@ Ratios speedup(const ByPair& pairs, const Group& group, std::string_view over, s
 }
 
 std::vector<std::string> baselines(const GridTable& table) {
-  std::vector<std::string> names = {"parm", "ted", std::string(kParmChoice)};
+  std::vector<std::string> names = {std::string(families::parm.name), std::string(families::ted.name),
+                                    std::string(kParmChoice)};
   for (const GridResult& result : table.results)
     for (const GridRow& row : result.rows)
       if (row.peer() && std::ranges::find(names, row.variant) == names.end()) names.push_back(row.variant);
@@ -150,7 +160,7 @@ Errors errors(const std::vector<const GridResult*>& results, Of of) {
 }
 
 bool slower(const GridResult& result) {
-  const GridRow *chosen = result.find("auto"), *parm = result.find("parm");
+  const GridRow *chosen = result.find("auto"), *parm = result.find(families::parm.name);
   return chosen && parm && chosen->low > parm->high;
 }
 
@@ -189,7 +199,10 @@ Ratios together(std::span<const Ratios> parts) {
 }
 
 double time_of(const GridResult& result, std::string_view variant) {
-  if (variant == kParmChoice) return std::fmin(time_of(result, "s1 fused"), time_of(result, "s2 fused"));
+  if (variant == kParmChoice) {
+    const auto fused = [&](const FamilySpec& family) { return time_of(result, fmt::format("{} fused", family.name)); };
+    return std::fmin(fused(families::s1), fused(families::s2));
+  }
   const GridRow* row = result.find(variant);
   return row ? row->ms : NAN;
 }
@@ -238,7 +251,7 @@ GridReport grid_report(const GridTable& table) {
   }
   for (const GridResult& result : table.results) {
     report.slower_than_parm += slower(result);
-    if (const double ratio = time_of(result, "parm") / time_of(result, "auto"); !std::isnan(ratio))
+    if (const double ratio = time_of(result, families::parm.name) / time_of(result, "auto"); !std::isnan(ratio))
       report.auto_over_parm.push_back(ratio);
     for (const GridRow* row : predicted_rows(result))
       report.points.push_back({result.layer.id, row->variant, row->predicted_ms, row->ms});

@@ -25,7 +25,7 @@ constexpr double kRoundMs = 100;    // of one variant: so long, or a single step
 constexpr int64_t kMostSteps = 20;  // in a round
 
 std::string described(const Config& c, const ModelSizes& s) {
-  std::string text = c.schedule.moe;
+  std::string text(family_of(c).name);
   if (s.fuse) text += " fused";
   if (s.parts() > 1) text += fmt::format(", chunks {}/{}", s.chunks, s.backward_chunks());
   if (c.schedule.lanes) text += ", lanes";
@@ -35,14 +35,13 @@ std::string described(const Config& c, const ModelSizes& s) {
 constexpr size_t kMostChoices = 12, kNamedChoices = 4;
 
 LayerVariant variant_of(const Candidate& c, const std::string& name) {
-  LayerVariant v{name, {fmt::format("schedule.moe={}", plait::name(c.family))}};
-  if (c.family == Family::s1 || c.family == Family::s2 || c.family == Family::sharded)
-    v.keys.push_back(fmt::format("schedule.fuse={}", c.fuse == Fuse::yes ? "yes" : "no"));
+  LayerVariant v{name, {fmt::format("schedule.moe={}", c.family->name)}};
+  if (c.family->can_fuse()) v.keys.push_back(fmt::format("schedule.fuse={}", c.fuse == Fuse::yes ? "yes" : "no"));
   v.keys.push_back(fmt::format("schedule.chunks={}", c.chunks));
   v.keys.push_back(fmt::format("schedule.chunks_backward={}", c.chunks_backward));
-  if (c.lanes > 0)
-    v.keys.insert(v.keys.end(),
-                  {"schedule.lanes=true", "schedule.order=overlap", fmt::format("mesh.node={}", c.lanes)});
+  if (c.lanes)
+    v.keys.insert(v.keys.end(), {"schedule.lanes=true", "schedule.order=overlap",
+                                 fmt::format("mesh.node={}", c.lanes->ranks_per_node)});
   return v;
 }
 
@@ -107,7 +106,6 @@ struct Way {
   GridRow row;
   size_t same_as = 0;
   RunShape shape = {};
-  int lanes = 0;  // ranks of a node, where it has lanes
   std::string list = {};
   MoeLayer layer = {};
   Print print = {};
@@ -136,13 +134,18 @@ class LayerGrid {
   // What the prediction takes; what auto takes, which tries the favourites; and the next of them that are not measured
   // yet. Rank 0 chooses for all.
   void add_choices() {
-    const RunShape shape = run_shape(grid_config(layer_, setting_, {"", {"schedule.moe=sharded"}}));
+    const RunShape shape = run_shape(grid_config(layer_, setting_, usual_variant()));
     const auto trials = static_cast<size_t>(setting_.trials);
     std::vector<Choice> all;
-    if (context_.rank == 0) all = choices(shape.mesh, shape.sizes, *setting_.machine, setting_.node);
+    if (context_.rank == 0) all = choices(shape.mesh, shape.sizes, *setting_.machine, {.lanes = setting_.lanes});
     all = of_first(*world_, all);
-    const std::vector<Choice> tried =
-        try_out(all, {shape.mesh, shape.sizes, *setting_.machine, trials, setting_.trial_seconds}, context_);
+    const std::vector<Choice> tried = try_out(all,
+                                              {.mesh = shape.mesh,
+                                               .sizes = shape.sizes,
+                                               .machine = *setting_.machine,
+                                               .most = trials,
+                                               .seconds = setting_.trial_seconds},
+                                              context_);
     if (trials > 0) add(variant_of(all.front().candidate, "predicted"));
     all = tried.empty() ? favourites(all, kMostChoices) : tried;
     add(variant_of(all.front().candidate, "auto"));
@@ -162,19 +165,19 @@ class LayerGrid {
     try {
       const Config config = grid_config(layer_, setting_, variant);
       way.shape = run_shape(config);
-      way.lanes = way.shape.ranks_per_node;
       way.row.schedule = described(config, way.shape.sizes);
       way.layer = build_moe_layer(way.shape.mesh, way.shape.sizes);
-      if (config.schedule.order == "overlap")
-        way.layer.schedule = overlapped(way.layer.schedule, setting_.machine.value(), way.lanes);
-      way.list = fmt::format("{} lanes {}", print(way.layer.schedule), way.lanes);
+      if (config.schedule.order == StepOrder::overlap)
+        way.layer.schedule = overlapped(way.layer.schedule, setting_.machine.value(), way.shape.lanes.value());
+      const int node = way.shape.lanes ? way.shape.lanes->ranks_per_node : 0;
+      way.list = fmt::format("{} lanes {}", print(way.layer.schedule), node);
     } catch (const InputError& error) {
       way.row.note = error.what();
     }
     const auto same = std::ranges::find(ways_, way.list, &Way::list);
     if (same != ways_.end()) way.same_as = static_cast<size_t>(same - ways_.begin());
     if (setting_.machine && !way.list.empty())
-      way.row.predicted_ms = 1e3 * predicted_seconds(way.layer.schedule, *setting_.machine, way.lanes);
+      way.row.predicted_ms = 1e3 * predicted_seconds(way.layer.schedule, *setting_.machine, way.shape.lanes);
     ways_.push_back(std::move(way));
   }
 
@@ -204,7 +207,7 @@ class LayerGrid {
   // The layer as this rank runs it, after a first run.
   std::unique_ptr<LayerRank> made(const Way& way, Keep keep = {}) {
     RankContext context = context_;
-    context.ranks_per_node = way.lanes;
+    context.lanes = way.shape.lanes;
     auto rank = std::make_unique<LayerRank>(way.layer, way.shape.sizes, context, std::move(keep));
     rank->run();
     return rank;
@@ -319,16 +322,20 @@ class LayerGrid {
 }  // namespace
 
 std::vector<LayerVariant> family_variants(const GridLayer& layer) {
+  std::vector<const FamilySpec*> families = usual_last();
+  std::ranges::stable_sort(families, {}, &FamilySpec::copies);
   std::vector<LayerVariant> all;
-  if (layer.tp == layer.esp)
-    for (const char* family : {"ted", "dtd"}) all.push_back({family, {std::string("schedule.moe=") + family}});
-  for (const char* family : {"s1", "s2", "sharded"})
-    for (const auto& [word, fuse] : {std::pair{" fused", "yes"}, std::pair{"", "no"}})
-      all.push_back(
-          {std::string(family) + word, {std::string("schedule.moe=") + family, std::string("schedule.fuse=") + fuse}});
-  all.push_back({"parm", {"schedule.moe=parm"}});
+  for (const FamilySpec* family : families) {
+    const std::string name(family->name), moe = "schedule.moe=" + name;
+    if (family->esp_is_tp && layer.tp != layer.esp) continue;
+    if (family->can_fuse()) all.push_back({name + " fused", {moe, "schedule.fuse=yes"}});
+    if (family->can_fuse()) all.push_back({name, {moe, "schedule.fuse=no"}});
+    if (!family->can_fuse()) all.push_back({name, {moe}});
+  }
   return all;
 }
+
+LayerVariant usual_variant() { return {"", {fmt::format("schedule.moe={}", built_in().families.front()->name)}}; }
 
 Config grid_config(const GridLayer& layer, const GridSetting& setting, const LayerVariant& variant) {
   const int64_t data_ranks = layer.ranks / layer.tp;

@@ -13,7 +13,7 @@ namespace plait {
 
 // What all layers of a run have in common.
 struct GridSetting {
-  int node = 0;  // ranks of a node, for lanes; 0: none
+  std::optional<NodeLanes> lanes = {};  // that stand to choose
   int64_t threads = 1, rounds = 5;
   int64_t trials = 16;                      // favourites that auto runs before it takes one
   double trial_seconds = 3;                 // see TrialLayer
@@ -28,6 +28,7 @@ struct LayerVariant {
 };
 // Every family fused and unfused, where both exist; what others are compared with stands first.
 std::vector<LayerVariant> family_variants(const GridLayer& layer);
+LayerVariant usual_variant();  // the family that a config gets which names none
 
 // Throws InputError where the layer cannot run so.
 Config grid_config(const GridLayer& layer, const GridSetting& setting, const LayerVariant& variant);

@@ -100,7 +100,7 @@ constexpr size_t kWays = 11;
 
 TEST(BenchGrid, without_trials_auto_is_what_is_predicted_to_be_fastest) {
   const GridResult result =
-      measured(small(4, "t2e1-02"), {.node = 2, .rounds = 1, .trials = 0, .machine = default_machine(2)});
+      measured(small(4, "t2e1-02"), {.lanes = NodeLanes{2}, .rounds = 1, .trials = 0, .machine = default_machine(2)});
   EXPECT_EQ(result.rows.size(), kWays);
   EXPECT_EQ(result.find("predicted"), nullptr);
   for (const GridRow& row : result.rows)
@@ -111,10 +111,12 @@ TEST(BenchGrid, without_trials_auto_is_what_is_predicted_to_be_fastest) {
 // differ from the families, and auto and the prediction take one each.
 TEST(BenchGrid, runs_what_is_predicted_what_auto_takes_and_what_it_likes_next) {
   const GridLayer layer = small(4, "t2e1-02");
-  const GridSetting setting{.node = 2, .rounds = 1, .trials = 16, .trial_seconds = 0.02, .machine = default_machine(2)};
-  const RunShape shape = run_shape(grid_config(layer, setting, {"", {"schedule.moe=sharded"}}));
-  const std::vector<Choice> tried = favourites(choices(shape.mesh, shape.sizes, *setting.machine, 2), 11);
-  ASSERT_GE(std::ranges::count_if(tried, [](const Choice& c) { return c.candidate.lanes > 0; }), 4);
+  const GridSetting setting{
+      .lanes = NodeLanes{2}, .rounds = 1, .trials = 16, .trial_seconds = 0.02, .machine = default_machine(2)};
+  const RunShape shape = run_shape(grid_config(layer, setting, usual_variant()));
+  const std::vector<Choice> tried =
+      favourites(choices(shape.mesh, shape.sizes, *setting.machine, {.lanes = NodeLanes{2}}), 11);
+  ASSERT_GE(std::ranges::count_if(tried, [](const Choice& c) { return c.candidate.lanes.has_value(); }), 4);
   const GridResult result = measured(layer, setting);
   std::set<std::string> schedules;
   for (const GridRow& row : result.rows) {

@@ -69,7 +69,7 @@ Cells cells_of(const GridLayer& l, const GridRow& r) {
 std::vector<std::pair<std::string, std::string>> entries(const GridHeader& h) {
   return {{"links", h.links},
           {"ranks", fmt::format("{}", h.ranks)},
-          {"node", fmt::format("{}", h.node)},
+          {"node", fmt::format("{}", h.lanes ? h.lanes->ranks_per_node : 0)},
           {"threads", fmt::format("{}", h.threads)},
           {"rounds", fmt::format("{}", h.rounds)},
           {"grid", h.grid},
@@ -111,9 +111,10 @@ class Reader {
     }
     for (const auto& [name, value] : entries({}))
       if (!found.contains(name)) refuse("the entry " + name);
+    const int node = integer<int>(found["node"]);
     return {.links = found["links"],
             .ranks = integer<int>(found["ranks"]),
-            .node = integer<int>(found["node"]),
+            .lanes = node > 0 ? std::optional(NodeLanes{node}) : std::nullopt,
             .threads = integer<int64_t>(found["threads"]),
             .rounds = integer<int64_t>(found["rounds"]),
             .grid = found["grid"],

@@ -2,16 +2,19 @@
 // second names the columns, then a line for each way in which a layer ran.
 #pragma once
 #include <cmath>
+#include <optional>
 #include <string_view>
 
 #include "bench/grid.h"
+#include "schedule/lanes.h"
 
 namespace plait {
 
 // What all rows of a file have in common; a run goes on only where it finds its own.
 struct GridHeader {
-  std::string links;        // as the user calls them, "200mbit"
-  int ranks = 1, node = 0;  // of a node; 0: messages have no lanes of their own
+  std::string links;  // as the user calls them, "200mbit"
+  int ranks = 1;
+  std::optional<NodeLanes> lanes = {};  // of messages; in the file "node", 0 without them
   int64_t threads = 1, rounds = 1;
   std::string grid, machine;  // fingerprints: of the layers and what is the same in all of them; of the machine file
   std::string peer;           // the program beside ours

@@ -10,7 +10,8 @@ namespace {
 GridTable two_layers() {
   const std::vector<GridLayer> layers = grid_layers(4, GridSize::quick);
   GridTable table{
-      .header = {.links = "200mbit, \"slow\"", .ranks = 4, .node = 2, .rounds = 5, .grid = "ab", .machine = "cd"}};
+      .header = {
+          .links = "200mbit, \"slow\"", .ranks = 4, .lanes = NodeLanes{2}, .rounds = 5, .grid = "ab", .machine = "cd"}};
   table.results.push_back({layers[0],
                            {{.variant = "s1", .schedule = "s1, lanes", .ms = 12.5, .low = 12, .high = 13.25},
                             {.variant = "parm", .note = "moe.capacity = 1.2, too little"}}});

@@ -71,8 +71,8 @@ std::string error_table(const GridReport& report) {
 
 std::string grid_title(const GridHeader& h) {
   return fmt::format("{} ranks with {} thread{} each{}, links {}, {} rounds", h.ranks, h.threads,
-                     h.threads == 1 ? "" : "s", h.node > 0 ? fmt::format(", {} a node", h.node) : "", h.links,
-                     h.rounds);
+                     h.threads == 1 ? "" : "s", h.lanes ? fmt::format(", {} a node", h.lanes->ranks_per_node) : "",
+                     h.links, h.rounds);
 }
 
 std::string grid_text(const GridReport& report) {

@@ -24,8 +24,6 @@ struct Layout {
 };
 constexpr Layout kLayouts[] = {{"1 rank x 2", 1, 1, 2}, {"ep 2", 1, 2, 1}, {"tp 2", 2, 1, 1}};
 
-constexpr const char* kFamilies[] = {"ted", "dtd", "parm", "s1", "s2", "sharded"};
-
 struct GateCase {
   const char* name;
   int64_t top_k;                    // 0: the shape's
@@ -47,7 +45,7 @@ std::string gate_key(const std::string& name) { return name.substr(0, name.find(
 struct Setting {
   size_t shape;
   const Layout& layout;
-  std::string family;
+  const FamilySpec& family;
   const GateCase& gate;
 };
 
@@ -67,12 +65,12 @@ Config config_of(const Setting& s, const std::vector<std::string>& overrides) {
                                    fmt::format("mesh.tp={}", s.layout.tp),
                                    fmt::format("mesh.ep={}", s.layout.ep),
                                    fmt::format("mesh.threads={}", s.layout.threads),
-                                   fmt::format("schedule.moe={}", s.family),
+                                   fmt::format("schedule.moe={}", s.family.name),
                                    fmt::format("train.seq_length={}", shape.S * s.layout.tp),
                                    fmt::format("train.batch_size={}", s.layout.ep)};
   keys.insert(keys.end(), s.gate.config.begin(), s.gate.config.end());
   keys.insert(keys.end(), overrides.begin(), overrides.end());
-  return bench_config("", {"bench layer", ""}, keys);
+  return bench_config("", {"bench layer", ""}, keys).config;
 }
 
 // "ep 2", "ep2" and "ep" all choose "ep 2".
@@ -88,24 +86,28 @@ bool chosen(const std::string& choice, std::string name) {
 std::vector<LayerCase> layer_cases(const CaseChoice& choice) {
   std::vector<LayerCase> cases;
   const auto add = [&](const char* part, const Setting& s) {
-    if (!chosen(choice.part, part) || !chosen(choice.layout, s.layout.name) || !chosen(choice.family, s.family) ||
-        !chosen(choice.gate, s.gate.name) || (choice.shape > 0 && choice.shape != static_cast<int64_t>(s.shape) + 1))
+    if (!chosen(choice.part, part) || !chosen(choice.layout, s.layout.name) ||
+        !chosen(choice.family, std::string(s.family.name)) || !chosen(choice.gate, s.gate.name) ||
+        (choice.shape > 0 && choice.shape != static_cast<int64_t>(s.shape) + 1))
       return;
     const Shape& shape = kShapes[s.shape];
     cases.push_back({part, static_cast<int64_t>(s.shape) + 1,
                      fmt::format("{} x {}, {} experts of {}, top-{}", shape.S, shape.D, shape.E, shape.F, shape.K),
-                     s.layout.name, s.family, s.gate.name, config_of(s, choice.overrides)});
+                     s.layout.name, std::string(s.family.name), s.gate.name, config_of(s, choice.overrides)});
   };
+  std::vector<const FamilySpec*> families = usual_last();
+  const FamilySpec& usual = *families.back();
+  std::ranges::stable_sort(families, {}, &FamilySpec::can_fuse);
   for (size_t shape = 0; shape < kShapes.size(); ++shape)
-    for (const Layout& layout : kLayouts) add("shapes", {shape, layout, "sharded", usual_gate(kShapes[shape])});
+    for (const Layout& layout : kLayouts) add("shapes", {shape, layout, usual, usual_gate(kShapes[shape])});
   // The other shapes only where they are asked for: the run would last too long.
   const size_t asked = std::min<size_t>(std::max<int64_t>(choice.shape, 1), kShapes.size()) - 1;
   for (const Layout& layout : kLayouts)
     if (layout.threads == 1)
-      for (const char* family : kFamilies) add("families", {asked, layout, family, usual_gate(kShapes[asked])});
-  for (const GateCase& gate : gates()) add("gates", {asked, kLayouts[0], "sharded", gate});
+      for (const FamilySpec* family : families) add("families", {asked, layout, *family, usual_gate(kShapes[asked])});
+  for (const GateCase& gate : gates()) add("gates", {asked, kLayouts[0], usual, gate});
   const size_t small = kShapes.size() - 1;
-  for (const GateCase& gate : gates()) add("gates", {small, kLayouts[1], "sharded", gate});
+  for (const GateCase& gate : gates()) add("gates", {small, kLayouts[1], usual, gate});
   if (cases.empty())
     input_error(
         "bench layer: nothing is called that; shapes 1 to {}, parts shapes, families, gates; see the tables of "

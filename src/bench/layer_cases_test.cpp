@@ -13,7 +13,7 @@ TEST(LayerCases, have_every_family_at_both_layouts_of_two_ranks) {
   std::set<std::string> seen;
   for (const LayerCase& c : layer_cases({.part = "families"})) {
     EXPECT_EQ(num_ranks(c.config), 2);
-    EXPECT_EQ(c.config.schedule.moe, c.family);
+    EXPECT_EQ(c.config.schedule.moe->name, c.family);
     seen.insert(c.family + " " + c.layout);
   }
   EXPECT_EQ(seen.size(), 12u);

@@ -21,10 +21,10 @@ data::Corpus bench_corpus(const Config& config) {
 
 const Timeline& RecordedSteps::fastest() const { return *std::ranges::min_element(steps, {}, &Timeline::makespan); }
 
-RecordedSteps record_steps(const Config& config, const StepRequest& request) {
+RecordedSteps record_steps(const Planned& run, const StepRequest& request) {
+  const Config& config = run.config;
   const data::Corpus corpus = bench_corpus(config);
-  RunShape shape = run_shape(config);
-  if (shape.pace && request.machine) shape.pace = request.machine;
+  const RunShape shape = run_shape(run);
   Recording recording(build_step(shape).schedule);
   RecordedSteps recorded;
   wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {

@@ -1,7 +1,7 @@
 // Steps of training on random tokens, recorded: for pictures of what a config does on this machine, and for benches.
 #pragma once
-#include "config/config.h"
 #include "data/corpus.h"
+#include "machine/machine_of.h"
 #include "run/recording.h"
 #include "wire/slow.h"
 
@@ -9,8 +9,7 @@ namespace plait {
 
 struct StepRequest {
   int64_t warm_up = 2, steps = 3;
-  wire::SlowWorld::Delay delay = {};    // of every message; empty: none
-  std::optional<Machine> machine = {};  // that the order of the list is made for, where the config asks for one
+  wire::SlowWorld::Delay delay = {};  // of every message; empty: none
 };
 
 struct RecordedSteps {
@@ -20,7 +19,7 @@ struct RecordedSteps {
 };
 
 // Every rank of a resolved config runs them; all begin each step together.
-RecordedSteps record_steps(const Config& config, const StepRequest& request = {});
+RecordedSteps record_steps(const Planned& run, const StepRequest& request = {});
 
 // Random tokens, enough for many batches of the config.
 data::Corpus bench_corpus(const Config& config);

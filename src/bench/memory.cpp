@@ -20,13 +20,14 @@ int64_t resident(const std::string& what) {
 
 }  // namespace
 
-MemoryBench bench_memory(const Config& config, int64_t steps) {
+MemoryBench bench_memory(const Planned& run, int64_t steps) {
+  const Config& config = run.config;
   const data::Corpus corpus = bench_corpus(config);
   const int64_t before = resident("VmRSS");
   MemoryBench bench;
   wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
     const RankContext context{rank, &world, dtype_of(config)};
-    const RunShape shape = run_shape(config);
+    const RunShape shape = run_shape(run);
     Trainer trainer(config, shape, corpus, context, {RowWatch::tables(build_step(shape).schedule)});
     RowWatch watch(trainer.executor(), context);
     trainer.observe([&](const Span& span) { watch.note(span); });

@@ -11,6 +11,6 @@ struct MemoryBench {
 };
 
 // Random tokens. The ranks are threads of this process, which should have done nothing large before.
-MemoryBench bench_memory(const Config& config, int64_t steps);
+MemoryBench bench_memory(const Planned& run, int64_t steps);
 
 }  // namespace plait

@@ -28,14 +28,14 @@ constexpr Size kBusy[] = {{2, 2, 768, 384}, {1, 1, 512, 384}, {1, 2, 1024, 256}}
 struct LayerSample {
   ModelSizes sizes;
   MoeLayer layer;
-  int lanes;  // ranks of a node; 0: none
+  std::optional<NodeLanes> lanes;
   double seconds = 0;
 
   double told(const Machine& machine) const { return predicted_seconds(layer.schedule, machine, lanes); }
 
   void time(GroupClock& clock, wire::World& world) {
     RankContext context{clock.rank(), &world, at::kFloat};
-    context.ranks_per_node = lanes;
+    context.lanes = lanes;
     LayerRank rank(layer, sizes, context);
     seconds = clock.median([&] { rank.run(); }, kRepeats);
   }
@@ -50,7 +50,7 @@ LayerSample sample(const Mesh& mesh, const Size& size, int64_t chunks) {
   s.top_k = 2;
   s.expert_ffn = 2 * size.width;
   s.chunks = s.chunks_backward = chunks;
-  return {s, build_moe_layer(mesh, s), 0};
+  return {s, build_moe_layer(mesh, s), {}};
 }
 
 // The overhead with which what is told lies nearest to what was measured, by the sum of the logarithms' distances: a
@@ -88,7 +88,7 @@ double solve(const std::vector<LayerSample>& samples, double most, GroupClock& c
 // The order of steps on lanes is made for this machine.
 struct LaneOrder {
   const Machine& machine;
-  int per_node;
+  NodeLanes nodes;
 };
 
 // Layers of these sizes that the ranks can hold, timed.
@@ -101,8 +101,8 @@ std::vector<LayerSample> timed(std::span<const Size> sizes, GroupClock& clock, w
     const Mesh mesh({.ranks = ranks, .tp = size.tp, .esp = size.esp, .ep = ranks / size.esp});
     LayerSample s = sample(mesh, size, lanes ? 2 : 1);
     if (lanes) {
-      s.lanes = lanes->per_node;
-      s.layer.schedule = overlapped(s.layer.schedule, lanes->machine, lanes->per_node);
+      s.lanes = lanes->nodes;
+      s.layer.schedule = overlapped(s.layer.schedule, lanes->machine, lanes->nodes);
     }
     s.time(clock, world);
     all.push_back(std::move(s));
@@ -114,7 +114,7 @@ std::vector<LayerSample> timed(std::span<const Size> sizes, GroupClock& clock, w
 
 void measure_overheads(GroupClock& clock, wire::World& world, int per_node, Machine& machine) {
   if (clock.ranks() == 1) return;
-  const LaneOrder lanes{machine, per_node};
+  const LaneOrder lanes{machine, {per_node}};
   Level &far = machine.levels.back(), &near = machine.levels.front();
   far.meet = solve(timed(kAcross, clock, world, nullptr), kMostSeconds, clock, machine,
                    [](Machine& m, double o) { m.levels.back().meet = o; });

@@ -23,11 +23,11 @@ struct Shared {
 
 class BenchRank {
  public:
-  BenchRank(const Config& config, const data::Corpus& corpus, RankContext context)
-      : trainer_(config, run_shape(config), corpus, context, {kept(config)}),
+  BenchRank(const Planned& run, const data::Corpus& corpus, RankContext context)
+      : trainer_(run.config, run_shape(run), corpus, context, {kept(run)}),
         world_(wire::everyone(*context.world, context.rank)),
         profile_(trainer_.executor().schedule()),
-        lr_(config.optim.lr) {
+        lr_(run.config.optim.lr) {
     for (int i = 0; i < kWarmUp; ++i) trainer_.step(next_step_++, lr_);
     trainer_.observe([this](const Span& span) { profile_.add(span); });
     products_.emplace(trainer_.executor(), context);
@@ -57,9 +57,7 @@ class BenchRank {
   }
 
  private:
-  static std::vector<ValueId> kept(const Config& config) {
-    return product_tables(build_step(run_shape(config)).schedule);
-  }
+  static std::vector<ValueId> kept(const Planned& run) { return product_tables(build_step(run_shape(run)).schedule); }
 
   Trainer trainer_;
   std::shared_ptr<wire::Group> world_;
@@ -87,12 +85,13 @@ void add_timings(StepBench& b, std::vector<std::pair<Timings, Timings>> by_rank)
 
 }  // namespace
 
-StepBench bench_step(const Config& config, int64_t repeats) {
+StepBench bench_step(const Planned& run, int64_t repeats) {
+  const Config& config = run.config;
   const data::Corpus corpus = bench_corpus(config);
   Shared shared;
   shared.timings.resize(num_ranks(config));
   wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
-    BenchRank bench(config, corpus, {rank, &world, dtype_of(config)});
+    BenchRank bench(run, corpus, {rank, &world, dtype_of(config)});
     bench.run(repeats);
     bench.tell(shared);
   });

@@ -16,6 +16,6 @@ struct StepBench {
 };
 
 // Every rank of the config runs both; random tokens. REQUIRES repeats >= 1.
-StepBench bench_step(const Config& config, int64_t repeats);
+StepBench bench_step(const Planned& run, int64_t repeats);
 
 }  // namespace plait

@@ -80,7 +80,7 @@ TEST(TedMemory, of_a_planned_step_is_what_the_formula_says) {
                          .kv_heads = 16,
                          .ffn = 8192,
                          .glu = false,
-                         .family = Family::ted,
+                         .family = &families::ted,
                          .moe_every = 2,
                          .experts = 16,
                          .top_k = 1,

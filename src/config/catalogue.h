@@ -10,7 +10,8 @@ struct ExternalOp;
 struct FamilySpec;
 struct GateSpec;
 
-// No two of a list have one name. What is pointed to outlives every config that was read with it.
+// What is pointed to outlives every config that was read with it. The first of a list is what a config gets that names
+// none.
 struct Catalogue {
   std::vector<const FamilySpec*> families;
   std::vector<const GateSpec*> gates;
@@ -20,5 +21,11 @@ struct Catalogue {
 
 // Those of Plait itself.
 const Catalogue& built_in();
+
+// As tables list families: the first one, which is the usual one, comes last.
+std::vector<const FamilySpec*> usual_last(const Catalogue& catalogue = built_in());
+
+// InputError where two of a list have one name, or a list lacks what a config must name.
+void check_catalogue(const Catalogue& catalogue);
 
 }  // namespace plait

@@ -76,6 +76,24 @@ bool take(std::vector<std::string>& field, const Key& key, const toml::node& nod
   return true;
 }
 
+bool take(const OneOf& field, const Key& key, const toml::node& node) {
+  if (!node.is_string()) return false;
+  const auto found = std::ranges::find(key.words, node.as_string()->get());
+  if (found == key.words.end()) return false;
+  field.take(static_cast<size_t>(found - key.words.begin()));
+  return true;
+}
+
+bool take(const Slot& slot, const Key& key, const toml::node& node) {
+  const auto field = [&](const auto& field) {
+    if constexpr (std::is_pointer_v<std::decay_t<decltype(field)>>)
+      return take(*field, key, node);
+    else
+      return take(field, key, node);
+  };
+  return std::visit(field, slot);
+}
+
 // Assigns by name, and remembers where each key was set.
 class Reader {
  public:
@@ -128,8 +146,9 @@ class Reader {
 
   // A bare word needs no quotes on a command line.
   static toml::table parse_value(const Key& key, const std::string& value) {
-    const bool wants_words =
-        std::holds_alternative<std::string*>(key.slot) || std::holds_alternative<std::vector<std::string>*>(key.slot);
+    const bool wants_words = std::holds_alternative<std::string*>(key.slot) ||
+                             std::holds_alternative<std::vector<std::string>*>(key.slot) ||
+                             std::holds_alternative<OneOf>(key.slot);
     const bool looks_toml = !value.empty() && std::string_view("[\"'").find(value[0]) != std::string_view::npos;
     if (!wants_words || looks_toml) {
       try {
@@ -160,7 +179,7 @@ class Reader {
 
   void set(const std::string& name, const toml::node& node, const std::string& where) {
     const Key& key = find(name, where);
-    const bool fits = std::visit([&](auto* field) { return take(*field, key, node); }, key.slot) && in_range(key);
+    const bool fits = take(key.slot, key, node) && in_range(key);
     if (!fits) input_error("{}: {} = {}, expected {}", where, name, printed(node), expected_text(key));
     set_at_[name] = where;
   }
@@ -170,17 +189,26 @@ class Reader {
   std::map<std::string, std::string> set_at_;
 };
 
+// Of each list of the catalogue the first.
+Config start(const Catalogue& catalogue) {
+  check_catalogue(catalogue);
+  Config config{.catalogue = catalogue};
+  config.schedule.moe = &reference_family(config);
+  return config;
+}
+
 }  // namespace
 
-std::vector<KeyInfo> config_keys() {
-  Config defaults;
+std::vector<KeyInfo> config_keys(const Catalogue& catalogue) {
+  Config defaults = start(catalogue);
   std::vector<KeyInfo> infos;
   for (const Key& key : keys_of(defaults)) infos.push_back({key.name, type_text(key), value_text(key), key.meaning});
   return infos;
 }
 
-Config parse_config(std::string_view toml, const std::string& file_name, std::span<const std::string> overrides) {
-  Config config;
+Config parse_config(std::string_view toml, const std::string& file_name, std::span<const std::string> overrides,
+                    const Catalogue& catalogue) {
+  Config config = start(catalogue);
   Reader reader(config);
   try {
     reader.file(toml::parse(toml), file_name);
@@ -192,16 +220,16 @@ Config parse_config(std::string_view toml, const std::string& file_name, std::sp
   return config;
 }
 
-Config load_config(const std::string& path, std::span<const std::string> overrides) {
-  if (path.empty()) return parse_config("", "", overrides);
+Config load_config(const std::string& path, std::span<const std::string> overrides, const Catalogue& catalogue) {
+  if (path.empty()) return parse_config("", "", overrides, catalogue);
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (!file || !(text << file.rdbuf())) input_error("{}: cannot read this config file", path);
-  return parse_config(text.str(), path, overrides);
+  return parse_config(text.str(), path, overrides, catalogue);
 }
 
-Config ready_config(const std::string& path, std::span<const std::string> overrides) {
-  Config config = resolve(load_config(path, overrides));
+Config ready_config(const std::string& path, std::span<const std::string> overrides, const Catalogue& catalogue) {
+  Config config = resolve(load_config(path, overrides, catalogue));
   validate(config);
   return config;
 }

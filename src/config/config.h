@@ -10,6 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "config/catalogue.h"
+#include "config/choices.h"
+#include "families/all.h"
+
 namespace plait {
 
 struct ModelConfig {
@@ -19,7 +23,7 @@ struct ModelConfig {
   int64_t num_attention_heads = 4;
   int64_t num_key_value_heads = 0;  // 0: as many as attention heads
   int64_t intermediate_size = 512;
-  std::string hidden_act = "silu";
+  Act hidden_act = Act::silu;
   bool glu = true;
   double rms_norm_eps = 1e-5;
   double rope_theta = 10000;
@@ -33,9 +37,9 @@ struct MoeConfig {
   int64_t num_experts_per_tok = 2;
   int64_t moe_intermediate_size = 0;  // 0: model.intermediate_size
   std::string gate = "softmax";
-  std::string order = "softmax_first";
-  std::string normalize = "before";
-  std::string sample = "none";
+  GateOrder order = GateOrder::softmax_first;
+  Normalize normalize = Normalize::before;
+  Sample sample = Sample::none;
   double jitter = 0;
   int64_t expert_groups = 1;
   int64_t kept_groups = 1;
@@ -44,10 +48,10 @@ struct MoeConfig {
   int64_t shared_experts = 0;
   std::optional<double> capacity;  // empty: "none", nothing is dropped
   int64_t min_capacity = 4;
-  std::string drop = "probs";
+  Drop drop = Drop::probs;
   int64_t group = 0;               // 0: "rank", the tokens one rank gates
   std::optional<double> aux_coef;  // empty: "auto", see aux_coef()
-  std::string aux_scope = "global";
+  AuxScope aux_scope = AuxScope::global;
   double z_coef = 0;
   bool operator==(const MoeConfig&) const = default;
 };
@@ -63,34 +67,33 @@ struct MeshConfig {
 };
 
 struct ScheduleConfig {
-  std::string moe = "sharded";
-  std::string fuse = "auto";
-  std::string dispatch = "direct";
-  std::string rows = "counted";
-  std::string slice = "rows";
+  const FamilySpec* moe = &families::sharded;  // null: "auto"
+  Fusing fuse = Fusing::by_family;
+  Dispatch dispatch = Dispatch::direct;
+  RowFill rows = RowFill::counted;
+  Sliced slice = Sliced::rows;
   int64_t chunks = 1;
   int64_t chunks_backward = 0;  // 0: chunks
   bool lanes = false;
-  std::string order = "written";
+  StepOrder order = StepOrder::written;
   double bucket = 0;  // MiB; 0: all gradients in one message
   std::string machine = "default";
   int64_t trials = 16;
-  std::string machine_text = {};  // no key: what stands in that file, once the ranks have agreed on it
   bool operator==(const ScheduleConfig&) const = default;
 };
 
 struct MemoryConfig {
   int64_t zero = 0;
-  std::string recompute = "none";
-  std::string keep_moves = "all";
-  std::string limit = "none";          // of a rank: "16GB", "24 GiB", "16000000000"
-  int64_t tile = 178956971;            // parameters updated at once
-  std::string grad_dtype = "float32";  // what gradients are added up in; "param": the type of the run
+  Recompute recompute = Recompute::none;
+  KeepMoves keep_moves = KeepMoves::all;
+  std::string limit = "none";             // of a rank: "16GB", "24 GiB", "16000000000"
+  int64_t tile = 178956971;               // parameters updated at once
+  SumType grad_dtype = SumType::float32;  // what gradients are added up in
   bool operator==(const MemoryConfig&) const = default;
 };
 
 struct OptimConfig {
-  std::string name = "adamw";
+  OptimizerKind name = OptimizerKind::adamw;
   double lr = 1e-3;
   double min_lr = 1e-4;
   int64_t warmup_steps = 20;
@@ -107,7 +110,7 @@ struct TrainConfig {
   int64_t micro_batch_size = 0;  // sequences per data rank; 0: batch_size / dp
   int64_t seq_length = 128;
   int64_t seed = 1;
-  std::string dtype = "float32";
+  RunType dtype = RunType::float32;
   int64_t initial_scale_power = 16;  // float16: the loss starts scaled by 2 to this power
   int64_t loss_scale_window = 1000;  // steps without overflow before the scale doubles
   int64_t hysteresis = 2;            // overflows before it halves
@@ -131,6 +134,18 @@ struct LogConfig {
   bool operator==(const LogConfig&) const = default;
 };
 
+// The catalogue that a config was read with. No part of what the config says: all compare equal.
+class ReadWith {
+ public:
+  ReadWith(const Catalogue& catalogue = built_in()) : catalogue_(&catalogue) {}
+  const Catalogue& operator*() const { return *catalogue_; }
+  const Catalogue* operator->() const { return catalogue_; }
+  bool operator==(const ReadWith&) const { return true; }
+
+ private:
+  const Catalogue* catalogue_;
+};
+
 struct Config {
   ModelConfig model;
   MoeConfig moe;
@@ -141,6 +156,7 @@ struct Config {
   TrainConfig train;
   DataConfig data;
   LogConfig log;
+  ReadWith catalogue;
   bool operator==(const Config&) const = default;
 };
 
@@ -151,14 +167,17 @@ struct KeyInfo {
   std::string default_value;
   std::string meaning;
 };
-std::vector<KeyInfo> config_keys();
+std::vector<KeyInfo> config_keys(const Catalogue& catalogue = built_in());
 
 // Reads a file and then overrides ("section.key=value"); an empty path starts from the defaults. Throws InputError, one
 // line, for a key that is unknown, of another type, not among its allowed values, or without effect: a key of the file
 // in the configuration of the file, an override in the one that comes out (so `moe.every=0` makes any file dense). Says
-// nothing of layouts: see validate.
-Config load_config(const std::string& path, std::span<const std::string> overrides = {});
-Config parse_config(std::string_view toml, const std::string& file_name, std::span<const std::string> overrides = {});
+// nothing of layouts: see validate. What a key may name stands in the catalogue, which outlives the config; what a file
+// leaves out is the first of its list.
+Config load_config(const std::string& path, std::span<const std::string> overrides = {},
+                   const Catalogue& catalogue = built_in());
+Config parse_config(std::string_view toml, const std::string& file_name, std::span<const std::string> overrides = {},
+                    const Catalogue& catalogue = built_in());
 
 // Fills what 0 left to be derived (key/value heads, expert size, esp, dp, micro-batch, threads). Idempotent.
 Config resolve(Config config);
@@ -167,7 +186,8 @@ Config resolve(Config config);
 void validate(const Config& config);
 
 // load_config, resolve and validate in one.
-Config ready_config(const std::string& path, std::span<const std::string> overrides = {});
+Config ready_config(const std::string& path, std::span<const std::string> overrides = {},
+                    const Catalogue& catalogue = built_in());
 
 // All keys that have an effect, as TOML that load_config reads back to an equal config (doubles round-trip exactly).
 std::string to_toml(const Config& config);
@@ -176,15 +196,17 @@ std::string to_toml(const Config& config);
 std::string config_table(const Config& config);
 
 // ---- derived numbers of a resolved config ----
-int64_t num_ranks(const Config& config);                // tp * dp
-int64_t expert_data_ranks(const Config& config);        // edp = ranks / (ep * esp)
-bool has_experts(const Config& config, int64_t layer);  // is this layer's feed-forward a mixture of experts?
+const FamilySpec& family_of(const Config& config);           // for "auto" the one that it must compute as
+const FamilySpec& reference_family(const Config& config);    // that one: the first of the catalogue
+bool fuses(const Config& config, const FamilySpec& family);  // the exchange and the gather of rows in one message
+int64_t num_ranks(const Config& config);                     // tp * dp
+int64_t expert_data_ranks(const Config& config);             // edp = ranks / (ep * esp)
+bool has_experts(const Config& config, int64_t layer);       // is this layer's feed-forward a mixture of experts?
 int64_t num_expert_layers(const Config& config);
-int64_t micro_batches(const Config& config);  // micro-batches a data rank accumulates per step
-int64_t micro_tokens(const Config& config);   // tokens of one micro-batch on one data rank
-int64_t gated_tokens(const Config& config);   // of those, what one rank's gate sees: a tp-th part in s1, sharded and
-                                              // auto, esp times them in parm
-double aux_coef(const Config& config);        // of the gate's balancing loss; 0 where it has none
+int64_t micro_batches(const Config& config);                    // micro-batches a data rank accumulates per step
+int64_t micro_tokens(const Config& config);                     // tokens of one micro-batch on one data rank
+int64_t gated_tokens(const Config& config);                     // of those, what one rank's gate sees
+double aux_coef(const Config& config);                          // of the gate's balancing loss; 0 where it has none
 std::optional<int64_t> memory_limit(const Config& config);      // bytes of a rank
 int64_t gate_group(const Config& config);                       // tokens whose capacity is decided together
 int64_t expert_capacity(const Config& config, int64_t tokens);  // C of a group; REQUIRES moe.capacity to be set

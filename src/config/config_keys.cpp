@@ -18,8 +18,25 @@ struct Cases : Ts... {
   using Ts::operator()...;
 };
 
+// "s1 and s2": the families of which this is so.
+std::string family_names(const Config& c, bool (*is_so)(const FamilySpec&)) {
+  std::vector<std::string> names;
+  for (const FamilySpec* family : c.catalogue->families)
+    if (is_so(*family)) names.emplace_back(family->name);
+  if (names.size() < 2) return join(names, "");
+  const std::string last = names.back();
+  names.pop_back();
+  return join(names, ", ") + " and " + last;
+}
+
+// "s2 slices"
+std::string slicers(const Config& c) {
+  const std::string names = family_names(c, [](const FamilySpec& f) { return f.cuts_rows(); });
+  return names + (names.find(' ') == std::string::npos ? " slices" : " slice");
+}
+
 void add_model(std::vector<Key>& keys, ModelConfig& c) {
-  using enum Range;
+  using enum Bounds;
   keys.insert(
       keys.end(),
       {{"model.vocab_size", &c.vocab_size, kCount, "number of token ids", {}},
@@ -32,7 +49,7 @@ void add_model(std::vector<Key>& keys, ModelConfig& c) {
         "key and value heads; 0: as query heads",
         {}},
        {"model.intermediate_size", &c.intermediate_size, kCount, "width inside a dense feed-forward", {}},
-       {"model.hidden_act", &c.hidden_act, kAny, "activation of the feed-forward", {"silu", "gelu", "relu"}},
+       key_of("model.hidden_act", c.hidden_act, "activation of the feed-forward"),
        {"model.glu", &c.glu, kAny, "gated feed-forward: act(gate) * up", {}},
        {"model.rms_norm_eps", &c.rms_norm_eps, kPositive, "added to the mean square in RMSNorm", {}},
        {"model.rope_theta", &c.rope_theta, kPositive, "base of the rotary frequencies", {}},
@@ -40,7 +57,7 @@ void add_model(std::vector<Key>& keys, ModelConfig& c) {
 }
 
 void add_moe(std::vector<Key>& keys, MoeConfig& c) {
-  using enum Range;
+  using enum Bounds;
   keys.insert(
       keys.end(),
       {{"moe.every", &c.every, kCountOrZero, "layer l has experts when (l+1) % every == 0; 0: no layer has", {}},
@@ -57,21 +74,9 @@ void add_moe(std::vector<Key>& keys, MoeConfig& c) {
         "who chooses: top-k of softmax, Switch (top-1), GShard (top-2), sigmoid + bias, each expert, equal shares, a "
         "hash of the id, top-k of noisy logits",
         {"softmax", "switch", "gshard", "sigmoid", "expert_choice", "base", "hash", "noisy_topk"}},
-       {"moe.order",
-        &c.order,
-        kAny,
-        "softmax over all experts before the top-k, or over the chosen ones after it",
-        {"softmax_first", "topk_first"}},
-       {"moe.normalize",
-        &c.normalize,
-        kAny,
-        "renormalise the chosen weights before dropping, after, or never",
-        {"before", "after", "none"}},
-       {"moe.sample",
-        &c.sample,
-        kAny,
-        "in training, draw the Switch choice or GShard's second one by Gumbel noise",
-        {"none", "gumbel"}},
+       key_of("moe.order", c.order, "softmax over all experts before the top-k, or over the chosen ones after it"),
+       key_of("moe.normalize", c.normalize, "renormalise the chosen weights before dropping, after, or never"),
+       key_of("moe.sample", c.sample, "in training, draw the Switch choice or GShard's second one by Gumbel noise"),
        {"moe.jitter", &c.jitter, kFraction, "in training, factors 1 - jitter to 1 + jitter on the gate's input", {}},
        {"moe.expert_groups", &c.expert_groups, kCount, "sigmoid gate: groups that the experts are cut into", {}},
        {"moe.kept_groups", &c.kept_groups, kCount, "sigmoid gate: groups, by their two best, that may be chosen", {}},
@@ -84,27 +89,20 @@ void add_moe(std::vector<Key>& keys, MoeConfig& c) {
         "rows an expert takes per fair share; none: nothing is dropped",
         {"none"}},
        {"moe.min_capacity", &c.min_capacity, kCountOrZero, "an expert takes at least so many rows", {}},
-       {"moe.drop",
-        &c.drop,
-        kAny,
-        "who stays over capacity: the most probable, the first, or random ones",
-        {"probs", "position", "rts"}},
+       key_of("moe.drop", c.drop, "who stays over capacity: the most probable, the first, or random ones", 1),
        {"moe.group", &c.group, kCountOrZero, "tokens that share a capacity; rank: those that one rank gates", {"rank"}},
        {"moe.aux_coef",
         &c.aux_coef,
         kNotNegative,
         "weight of the load-balancing loss; auto: 0.01, and 0 for the sigmoid gate, whose loss is of each sequence",
         {"auto"}},
-       {"moe.aux_scope",
-        &c.aux_scope,
-        kAny,
-        "tokens that the load-balancing loss averages: all of the micro-batch, or those that one rank gates",
-        {"global", "local"}},
+       key_of("moe.aux_scope", c.aux_scope,
+              "tokens that the load-balancing loss averages: all of the micro-batch, or those that one rank gates"),
        {"moe.z_coef", &c.z_coef, kNotNegative, "weight of the gate's z-loss", {}}});
 }
 
 void add_running(std::vector<Key>& keys, Config& c) {
-  using enum Range;
+  using enum Bounds;
   keys.insert(
       keys.end(),
       {{"mesh.tp", &c.mesh.tp, kCount, "ranks that share every head and feed-forward", {}},
@@ -121,31 +119,18 @@ void add_running(std::vector<Key>& keys, Config& c) {
         "ranks of a node of the network; 0: as the launcher tells, else all",
         {}},
        {"mesh.threads", &c.mesh.threads, kCountOrZero, "threads of a rank; 0: cores / ranks", {}},
-       {"schedule.moe",
-        &c.schedule.moe,
-        kAny,
-        "family of the MoE schedule; auto: with fuse, chunks and order, what is fastest on schedule.machine, by trial",
-        {"sharded", "ted", "dtd", "s1", "s2", "parm", "auto"}},
-       {"schedule.fuse",
-        &c.schedule.fuse,
-        kAny,
-        "exchange and gather of rows in one message; auto: in s1 and s2",
-        {"auto", "yes", "no"}},
-       {"schedule.dispatch",
-        &c.schedule.dispatch,
-        kAny,
-        "rows cross the network at once, between nodes and then within, or once for each node of a token",
-        {"direct", "levels", "node"}},
-       {"schedule.rows",
-        &c.schedule.rows,
-        kAny,
-        "rows of an expert as they come, or as many as the busiest one has",
-        {"counted", "padded"}},
-       {"schedule.slice",
-        &c.schedule.slice,
-        kAny,
-        "what s2 slices behind the gate: rows (as published), or tokens with their routes",
-        {"rows", "tokens"}},
+       key_of("schedule.moe", c.schedule.moe, c.catalogue->families,
+              "family of the MoE schedule; auto: with fuse, chunks and order, what is fastest on schedule.machine, by "
+              "trial",
+              "auto"),
+       key_of("schedule.fuse", c.schedule.fuse,
+              "exchange and gather of rows in one message; auto: in " +
+                  family_names(c, [](const FamilySpec& f) { return f.fuses == FamilySpec::Fuses::usually; })),
+       key_of("schedule.dispatch", c.schedule.dispatch,
+              "rows cross the network at once, between nodes and then within, or once for each node of a token"),
+       key_of("schedule.rows", c.schedule.rows, "rows of an expert as they come, or as many as the busiest one has"),
+       key_of("schedule.slice", c.schedule.slice,
+              fmt::format("what {} behind the gate: rows (as published), or tokens with their routes", slicers(c))),
        {"schedule.chunks", &c.schedule.chunks, kCount, "parts of the rows that travel one after another", {}},
        {"schedule.chunks_backward",
         &c.schedule.chunks_backward,
@@ -153,11 +138,7 @@ void add_running(std::vector<Key>& keys, Config& c) {
         "the same in the backward pass; 0: as schedule.chunks",
         {}},
        {"schedule.lanes", &c.schedule.lanes, kAny, "messages travel while the rank computes", {}},
-       {"schedule.order",
-        &c.schedule.order,
-        kAny,
-        "of the steps: as written, or such that computing hides messages",
-        {"written", "overlap"}},
+       key_of("schedule.order", c.schedule.order, "of the steps: as written, or such that computing hides messages"),
        {"schedule.bucket",
         &c.schedule.bucket,
         kNotNegative,
@@ -177,36 +158,26 @@ void add_running(std::vector<Key>& keys, Config& c) {
 }
 
 void add_memory(std::vector<Key>& keys, MemoryConfig& c) {
-  using enum Range;
-  keys.insert(keys.end(),
-              {{"memory.zero",
-                &c.zero,
-                kCountOrZero,
-                "shared out among ranks that would hold the same: 0 nothing, 1 parameters and moments, gathered once "
-                "a step, 3 the same, gathered in each layer",
-                {}},
-               {"memory.recompute",
-                &c.recompute,
-                kAny,
-                "what backward reads and a layer makes again instead of keeping it",
-                {"none", "selective", "full"}},
-               {"memory.keep_moves",
-                &c.keep_moves,
-                kAny,
-                "messages whose results are kept, so that recomputation sends nothing again",
-                {"all", "reduce_and_exchange", "none"}},
-               {"memory.tile", &c.tile, kCount, "parameters that the optimizer updates at once", {}},
-               {"memory.grad_dtype",
-                &c.grad_dtype,
-                kAny,
-                "of the sums of gradients; param: as train.dtype",
-                {"float32", "param"}}});
+  using enum Bounds;
+  keys.insert(
+      keys.end(),
+      {{"memory.zero",
+        &c.zero,
+        kCountOrZero,
+        "shared out among ranks that would hold the same: 0 nothing, 1 parameters and moments, gathered once "
+        "a step, 3 the same, gathered in each layer",
+        {}},
+       key_of("memory.recompute", c.recompute, "what backward reads and a layer makes again instead of keeping it"),
+       key_of("memory.keep_moves", c.keep_moves,
+              "messages whose results are kept, so that recomputation sends nothing again"),
+       {"memory.tile", &c.tile, kCount, "parameters that the optimizer updates at once", {}},
+       key_of("memory.grad_dtype", c.grad_dtype, "of the sums of gradients; param: as train.dtype")});
 }
 
 void add_optim(std::vector<Key>& keys, OptimConfig& c) {
-  using enum Range;
+  using enum Bounds;
   keys.insert(keys.end(),
-              {{"optim.name", &c.name, kAny, "optimizer", {"adamw", "sgd"}},
+              {key_of("optim.name", c.name, "optimizer"),
                {"optim.lr", &c.lr, kPositive, "learning rate after the warm-up", {}},
                {"optim.min_lr", &c.min_lr, kNotNegative, "learning rate at the last step (cosine)", {}},
                {"optim.warmup_steps", &c.warmup_steps, kCountOrZero, "steps of linear rise", {}},
@@ -217,7 +188,7 @@ void add_optim(std::vector<Key>& keys, OptimConfig& c) {
 }
 
 void add_train(std::vector<Key>& keys, TrainConfig& c) {
-  using enum Range;
+  using enum Bounds;
   keys.insert(keys.end(),
               {{"train.steps", &c.steps, kCount, "optimizer steps", {}},
                {"train.batch_size", &c.batch_size, kCount, "sequences of one step, over all ranks", {}},
@@ -228,11 +199,7 @@ void add_train(std::vector<Key>& keys, TrainConfig& c) {
                 {}},
                {"train.seq_length", &c.seq_length, kCount, "positions of a sequence", {}},
                {"train.seed", &c.seed, kNotNegative, "of initial weights and batches", {}},
-               {"train.dtype",
-                &c.dtype,
-                kAny,
-                "of computation; 2-byte types keep float32 parameters, gates and losses",
-                {"float32", "float64", "bfloat16", "float16"}},
+               key_of("train.dtype", c.dtype, "of computation; 2-byte types keep float32 parameters, gates and losses"),
                {"train.initial_scale_power",
                 &c.initial_scale_power,
                 kCountOrZero,
@@ -251,7 +218,7 @@ void add_train(std::vector<Key>& keys, TrainConfig& c) {
 }
 
 void add_files(std::vector<Key>& keys, Config& c) {
-  using enum Range;
+  using enum Bounds;
   keys.insert(keys.end(),
               {{"data.path", &c.data.path, kAny, "text: a file, a folder or a list of files", {}},
                {"data.validation", &c.data.validation, kFraction, "share at the end that only evaluates", {}},
@@ -260,26 +227,26 @@ void add_files(std::vector<Key>& keys, Config& c) {
                {"log.timeout", &c.log.timeout, kPositive, "seconds a rank waits for the others", {}}});
 }
 
-bool holds(Range range, double value) {
+bool holds(Bounds range, double value) {
   switch (range) {
-    case Range::kAny: return true;
-    case Range::kCount: return value >= 1 && value <= kLargestCount;
-    case Range::kCountOrZero: return value >= 0 && value <= kLargestCount;
-    case Range::kPositive: return value > 0 && std::isfinite(value);
-    case Range::kNotNegative: return value >= 0 && std::isfinite(value);
-    case Range::kFraction: return value >= 0 && value < 1;
+    case Bounds::kAny: return true;
+    case Bounds::kCount: return value >= 1 && value <= kLargestCount;
+    case Bounds::kCountOrZero: return value >= 0 && value <= kLargestCount;
+    case Bounds::kPositive: return value > 0 && std::isfinite(value);
+    case Bounds::kNotNegative: return value >= 0 && std::isfinite(value);
+    case Bounds::kFraction: return value >= 0 && value < 1;
   }
   return false;
 }
 
-std::string range_text(Range range) {
+std::string range_text(Bounds range) {
   switch (range) {
-    case Range::kAny: return "";
-    case Range::kCount: return " of at least 1";
-    case Range::kCountOrZero:
-    case Range::kNotNegative: return " of at least 0";
-    case Range::kPositive: return " above 0";
-    case Range::kFraction: return " of at least 0 and below 1";
+    case Bounds::kAny: return "";
+    case Bounds::kCount: return " of at least 1";
+    case Bounds::kCountOrZero:
+    case Bounds::kNotNegative: return " of at least 0";
+    case Bounds::kPositive: return " above 0";
+    case Bounds::kFraction: return " of at least 0 and below 1";
   }
   return "";
 }
@@ -322,6 +289,7 @@ std::string type_text(const Key& key) {
       Cases{[&](int64_t*) { return "integer" + or_word(key, " | "); }, [](double*) -> std::string { return "number"; },
             [](bool*) -> std::string { return "true | false"; },
             [&](std::string*) { return key.words.empty() ? "word" : join(quoted(key.words), " | "); },
+            [&](const OneOf&) { return join(quoted(key.words), " | "); },
             [&](std::optional<double>*) { return "number" + or_word(key, " | "); },
             [](std::array<double, 2>*) -> std::string { return "[number, number]"; },
             [](std::vector<std::string>*) -> std::string { return "word | [words]"; }},
@@ -336,6 +304,7 @@ std::string expected_text(const Key& key) {
             [&](std::string*) {
               return key.words.empty() ? "a word in quotes" : "one of " + join(quoted(key.words), ", ");
             },
+            [&](const OneOf&) { return "one of " + join(quoted(key.words), ", "); },
             [&](std::optional<double>*) { return "a number" + range + or_word(key, " or "); },
             [&](std::array<double, 2>*) { return "two numbers" + range + " in brackets"; },
             [](std::vector<std::string>*) -> std::string { return "a word in quotes, or several in brackets"; }},
@@ -347,7 +316,7 @@ std::string value_text(const Key& key) {
       Cases{
           [&](int64_t* v) { return *v == 0 && !key.words.empty() ? json_quoted(key.words[0]) : std::to_string(*v); },
           [](double* v) { return number_text(*v); }, [](bool* v) -> std::string { return *v ? "true" : "false"; },
-          [](std::string* v) { return json_quoted(*v); },
+          [](std::string* v) { return json_quoted(*v); }, [](const OneOf& v) { return json_quoted(v.name()); },
           [&](std::optional<double>* v) { return *v ? number_text(**v) : json_quoted(key.words[0]); },
           [](std::array<double, 2>* v) { return fmt::format("[{}, {}]", number_text((*v)[0]), number_text((*v)[1])); },
           [](std::vector<std::string>* v) {
@@ -363,6 +332,7 @@ bool in_range(const Key& key) {
             [&](std::string* v) {
               return key.words.empty() ? !v->empty() : std::ranges::find(key.words, *v) != key.words.end();
             },
+            [&](const OneOf& v) { return std::ranges::find(key.words, v.name()) != key.words.end(); },
             [&](std::optional<double>* v) { return !*v || holds(key.range, **v); },
             [&](std::array<double, 2>* v) { return holds(key.range, (*v)[0]) && holds(key.range, (*v)[1]); },
             [](std::vector<std::string>* v) { return !v->empty() && std::ranges::none_of(*v, &std::string::empty); }},
@@ -398,12 +368,12 @@ std::string no_effect_on_gate(const MoeConfig& moe, std::string_view name) {
 std::string no_effect_on_time(const Config& c, std::string_view name) {
   const MeshConfig mesh = mesh_to_be(c);
   if (mesh.tp * mesh.dp == 1) return "one rank sends no messages";
-  const bool chooses = c.schedule.moe == "auto" && has_expert_layers(c);
+  const bool chooses = !c.schedule.moe && has_expert_layers(c);
   if (chooses && name == "schedule.order") return "the order is chosen too (schedule.moe = \"auto\")";
   const bool needs_lanes = name == "schedule.order" || name == "schedule.bucket";
   if (needs_lanes && !c.schedule.lanes) return "messages travel in the rank's own thread (schedule.lanes = false)";
   if (name != "schedule.bucket") return "";
-  if (c.schedule.order == "written" && !chooses)
+  if (c.schedule.order == StepOrder::written && !chooses)
     return "gradients are summed last of all (schedule.order = \"written\")";
   if (c.train.micro_batch_size > 0 && c.train.micro_batch_size * mesh.dp < c.train.batch_size)
     return "gradients are summed once a step, after all micro-batches (train.micro_batch_size)";
@@ -427,13 +397,13 @@ std::string no_effect(const Config& c, std::string_view name) {
     return "nothing is dropped (moe.capacity = \"none\")";
   if (const std::string why = no_effect_on_gate(c.moe, name); !why.empty()) return why;
   if (name == "moe.aux_scope" && aux_coef(c) == 0) return "there is no load-balancing loss (moe.aux_coef = 0)";
-  if (is_any("schedule.fuse", "schedule.chunks", "schedule.chunks_backward") && c.schedule.moe == "auto")
+  if (is_any("schedule.fuse", "schedule.chunks", "schedule.chunks_backward") && !c.schedule.moe)
     return "it is chosen (schedule.moe = \"auto\"); name a family to set it";
-  if (name == "schedule.trials" && c.schedule.moe != "auto") return "the schedule is named (schedule.moe)";
-  if (name == "schedule.fuse" && (c.schedule.moe == "ted" || c.schedule.moe == "dtd" || c.schedule.moe == "parm"))
-    return fmt::format("{} has no gather that could be fused (schedule.moe)", c.schedule.moe);
-  if (name == "schedule.slice" && c.schedule.moe != "s2" && c.schedule.moe != "auto")
-    return fmt::format("only s2 slices behind the gate (schedule.moe = \"{}\")", c.schedule.moe);
+  if (name == "schedule.trials" && c.schedule.moe) return "the schedule is named (schedule.moe)";
+  if (name == "schedule.fuse" && !family_of(c).can_fuse())
+    return fmt::format("{} has no gather that could be fused (schedule.moe)", family_of(c).name);
+  if (name == "schedule.slice" && c.schedule.moe && !c.schedule.moe->cuts_rows())
+    return fmt::format("only {} behind the gate (schedule.moe = \"{}\")", slicers(c), c.schedule.moe->name);
   if (is_any("schedule.slice", "schedule.rows") && c.moe.capacity)
     return "with a capacity rows are padded slots (moe.capacity)";
   if (name == "model.intermediate_size" && experts && c.moe.every == 1 && c.moe.moe_intermediate_size > 0)
@@ -444,18 +414,19 @@ std::string no_effect(const Config& c, std::string_view name) {
     const MeshConfig mesh = mesh_to_be(c);
     if (mesh.tp * mesh.dp == 1) return "one rank has nobody to share with";
   }
-  if (name == "memory.keep_moves" && c.memory.recompute == "none")
+  if (name == "memory.keep_moves" && c.memory.recompute == Recompute::none)
     return "nothing is made again (memory.recompute = \"none\")";
-  if (is_any("optim.betas", "optim.eps") && c.optim.name == "sgd") return "sgd keeps no moments (optim.name = \"sgd\")";
-  const bool half = c.train.dtype == "bfloat16" || c.train.dtype == "float16";
+  if (is_any("optim.betas", "optim.eps") && c.optim.name == OptimizerKind::sgd)
+    return "sgd keeps no moments (optim.name = \"sgd\")";
+  const bool half = is_half(c.train.dtype);
   if (name == "memory.grad_dtype" && !half)
-    return fmt::format("gradients are of the one type of the run (train.dtype = \"{}\")", c.train.dtype);
-  if (name == "memory.tile" && (!half || c.memory.grad_dtype != "param"))
+    return fmt::format("gradients are of the one type of the run (train.dtype = \"{}\")", word(c.train.dtype));
+  if (name == "memory.tile" && (!half || c.memory.grad_dtype != SumType::param))
     return fmt::format("no gradient of 2 bytes is widened (train.dtype = \"{}\", memory.grad_dtype = \"{}\")",
-                       c.train.dtype, c.memory.grad_dtype);
+                       word(c.train.dtype), word(c.memory.grad_dtype));
   if (is_any("train.initial_scale_power", "train.loss_scale_window", "train.hysteresis", "train.min_loss_scale") &&
-      c.train.dtype != "float16")
-    return fmt::format("only float16 scales the loss (train.dtype = \"{}\")", c.train.dtype);
+      c.train.dtype != RunType::float16)
+    return fmt::format("only float16 scales the loss (train.dtype = \"{}\")", word(c.train.dtype));
   if (name == "train.eval_batches" && c.train.eval_every == 0) return "nothing is evaluated (train.eval_every = 0)";
   return "";
 }

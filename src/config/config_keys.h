@@ -1,5 +1,6 @@
 // The one table of configuration keys, bound to the fields of one Config. Of use to config*.cpp only.
 #pragma once
+#include <functional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -9,7 +10,7 @@
 
 namespace plait {
 
-enum class Range {
+enum class Bounds {
   kAny,
   kCount,        // 1 .. 2^31
   kCountOrZero,  // 0 .. 2^31
@@ -18,16 +19,49 @@ enum class Range {
   kFraction,     // 0 or more, below 1
 };
 
+// A field that holds one of several things that have names: an enum's values, or the records of a catalogue.
+struct OneOf {
+  std::function<std::string()> name;      // of what it holds
+  std::function<void(size_t word)> take;  // by the place in Key::words
+};
+
 using Slot = std::variant<int64_t*, double*, bool*, std::string*, std::optional<double>*, std::array<double, 2>*,
-                          std::vector<std::string>*>;
+                          std::vector<std::string>*, OneOf>;
 
 struct Key {
   std::string name;  // "section.key"
   Slot slot;
-  Range range;
+  Bounds range;
   std::string meaning;
-  std::vector<std::string> words;  // of a string: all it may be; of a number: the one word that means 0 or empty
+  std::vector<std::string> words;  // all it may be; of a number: the one word that means 0 or empty
 };
+
+// A key that says one of an enum's names, from `first` on.
+template <class E>
+Key key_of(std::string name, E& field, std::string meaning, size_t first = 0) {
+  const auto& names = EnumNames<E>::names;
+  return {std::move(name),
+          OneOf{[&field] { return std::string(word(field)); },
+                [&field, first](size_t i) { field = static_cast<E>(i + first); }},
+          Bounds::kAny,
+          std::move(meaning),
+          {names.begin() + first, names.end()}};
+}
+
+// A key that names one of a catalogue's records, or says the word that means none of them.
+template <class Spec>
+Key key_of(std::string name, const Spec*& field, const std::vector<const Spec*>& all, std::string meaning,
+           std::string_view none = {}) {
+  Key key{std::move(name),
+          OneOf{[&field, none] { return std::string(field ? field->name : none); },
+                [&field, all](size_t i) { field = i < all.size() ? all[i] : nullptr; }},
+          Bounds::kAny,
+          std::move(meaning),
+          {}};
+  for (const Spec* spec : all) key.words.emplace_back(spec->name);
+  if (!none.empty()) key.words.emplace_back(none);
+  return key;
+}
 
 // In the order of listing and saving. The pointers live as long as `config`.
 std::vector<Key> keys_of(Config& config);

@@ -62,7 +62,7 @@ void check_batch(const Config& c) {
 }
 
 void check_loss_scale(const Config& c) {
-  if (c.train.dtype == "float16" && c.train.initial_scale_power > 60)
+  if (c.train.dtype == RunType::float16 && c.train.initial_scale_power > 60)
     input_error("train.initial_scale_power = {} starts with a loss scale near the end of float32: choose at most 60",
                 c.train.initial_scale_power);
 }
@@ -82,21 +82,30 @@ void check_capacity(const Config& c) {
                 group.value);
 }
 
-// What a family asks of a padded buffer.
-void check_family_capacity(const Config& c) {
+// All copies of a token must be kept.
+void check_copies_capacity(const Config& c) {
   const int64_t group = gate_group(c), room = expert_capacity(c, group);
-  if (c.schedule.moe == "parm" && c.mesh.tp > 1 && room < group)
+  if (family_of(c).copies() && c.mesh.tp > 1 && room < group)
     input_error(
-        "schedule.moe = \"parm\" gates mesh.tp = {} copies of each token, which must all be kept, but moe.capacity = "
-        "{} "
+        "schedule.moe = \"{}\" gates mesh.tp = {} copies of each token, which must all be kept, but moe.capacity = {} "
         "gives an expert {} slots for the {} tokens of a group: raise it, or set \"none\"",
-        c.mesh.tp, *c.moe.capacity, room, group);
-  if (c.schedule.moe == "s2" && c.schedule.fuse == "no" && c.mesh.tp > c.mesh.esp)
-    input_error(
-        "schedule.fuse = \"no\" with schedule.moe = \"s2\" and moe.capacity needs mesh.tp <= mesh.esp, but mesh.tp = "
-        "{} and "
-        "mesh.esp = {}",
-        c.mesh.tp, c.mesh.esp);
+        family_of(c).name, c.mesh.tp, *c.moe.capacity, room, group);
+}
+
+FamilyLayout family_layout(const Config& c) {
+  return {.family = family_of(c),
+          .tp = c.mesh.tp,
+          .esp = c.mesh.esp,
+          .node = c.mesh.node,
+          .dispatch = c.schedule.dispatch,
+          .slots = c.moe.capacity.has_value(),
+          .cuts_rows = c.schedule.slice == Sliced::rows,
+          .fuses = fuses(c, family_of(c))};
+}
+
+// `refusal`: empty, or what a family says.
+void expect_none(const std::string& refusal, std::string_view before = "") {
+  if (!refusal.empty()) input_error("{}{}", before, refusal);
 }
 
 void check_gate(const Config& c) {
@@ -114,22 +123,22 @@ void check_gate(const Config& c) {
   const int64_t room = c.moe.num_experts / groups.value * kept.value;
   if (kept.value < groups.value && chosen.value > room)
     input_error("{} is more than the {} experts of {}", chosen.text(), room, kept.text());
-  if (c.schedule.moe != "parm" || c.mesh.tp == 1) return;
+  const std::string_view family = family_of(c).name;
+  if (!family_of(c).copies() || c.mesh.tp == 1) return;
   if (gate == "expert_choice" || gate == "base")
     input_error(
-        "moe.gate = \"{}\" decides over groups of tokens, but schedule.moe = \"parm\" gates mesh.tp = {} copies of "
-        "them",
-        gate, c.mesh.tp);
+        "moe.gate = \"{}\" decides over groups of tokens, but schedule.moe = \"{}\" gates mesh.tp = {} copies of them",
+        gate, family, c.mesh.tp);
   if (gate == "noisy_topk")
     input_error(
-        "schedule.moe = \"parm\" gates mesh.tp = {} copies of each token, which the noise of moe.gate = \"{}\" would "
+        "schedule.moe = \"{}\" gates mesh.tp = {} copies of each token, which the noise of moe.gate = \"{}\" would "
         "send different ways",
-        c.mesh.tp, gate);
-  if (c.moe.sample != "none" || c.moe.jitter > 0)
+        family, c.mesh.tp, gate);
+  if (c.moe.sample != Sample::none || c.moe.jitter > 0)
     input_error(
-        "schedule.moe = \"parm\" gates mesh.tp = {} copies of each token, which moe.sample = \"{}\" and moe.jitter = "
+        "schedule.moe = \"{}\" gates mesh.tp = {} copies of each token, which moe.sample = \"{}\" and moe.jitter = "
         "{} would send different ways",
-        c.mesh.tp, c.moe.sample, c.moe.jitter);
+        family, c.mesh.tp, word(c.moe.sample), c.moe.jitter);
 }
 
 // Experts compute the parts of the finer pipeline, whose messages the coarser one joins.
@@ -142,29 +151,20 @@ void check_chunks(const Config& c) {
 // How rows cross between nodes.
 void check_dispatch(const Config& c) {
   const ScheduleConfig& s = c.schedule;
-  if (s.dispatch == "direct") return;
-  const std::string dispatch = fmt::format("schedule.dispatch = \"{}\"", s.dispatch);
+  if (s.dispatch == Dispatch::direct) return;
+  const std::string dispatch = fmt::format("schedule.dispatch = \"{}\"", word(s.dispatch));
   if (c.mesh.ep * c.mesh.esp <= c.mesh.node)
     input_error("{} is for experts on several nodes, but mesh.ep x mesh.esp = {} ranks lie within mesh.node = {}",
                 dispatch, c.mesh.ep * c.mesh.esp, c.mesh.node);
   if (c.mesh.esp > c.mesh.node)
     input_error("{} needs every expert within a node, but mesh.esp = {} is more than mesh.node = {}", dispatch,
                 c.mesh.esp, c.mesh.node);
-  if (s.moe == "dtd") input_error("{}: schedule.moe = \"dtd\" would join its slices on every level", dispatch);
-  if (s.dispatch == "levels") {
-    if (s.moe == "s2" && c.moe.capacity && c.mesh.tp > c.mesh.node)
-      input_error(
-          "{}: schedule.moe = \"s2\" with moe.capacity needs mesh.tp <= mesh.node, but mesh.tp = {} and "
-          "mesh.node = {}",
-          dispatch, c.mesh.tp, c.mesh.node);
-    return;
-  }
-  if (s.moe == "parm") input_error("{}: schedule.moe = \"parm\" sends copies of tokens as distinct ones", dispatch);
+  expect_none(dispatch_refusal(family_layout(c)), dispatch + ": ");
+  if (s.dispatch == Dispatch::levels) return;
   if (c.moe.capacity)
     input_error("{}: moe.capacity = {} sends slots of experts, not tokens", dispatch, *c.moe.capacity);
-  if (s.rows == "padded") input_error("{}: schedule.rows = \"padded\" sends rows that are no tokens", dispatch);
-  if (s.moe == "s2" && s.slice == "rows")
-    input_error("{}: schedule.moe = \"s2\" slices rows of experts: set schedule.slice = \"tokens\"", dispatch);
+  if (s.rows == RowFill::padded) input_error("{}: schedule.rows = \"padded\" sends rows that are no tokens", dispatch);
+  expect_none(slice_refusal(family_layout(c)), dispatch + ": ");
 }
 
 void check_experts(const Config& c) {
@@ -179,11 +179,11 @@ void check_experts(const Config& c) {
                 {"moe.shared_experts x moe.moe_intermediate_size", c.moe.shared_experts * c.moe.moe_intermediate_size});
   if (chosen.value > experts.value) input_error("{} is more than {}", chosen.text(), experts.text());
   check_gate(c);
-  if ((c.schedule.moe == "ted" || c.schedule.moe == "dtd") && c.mesh.tp != c.mesh.esp)
-    input_error("schedule.moe = \"{}\" needs mesh.esp = mesh.tp, but mesh.esp = {} and mesh.tp = {}", c.schedule.moe,
-                c.mesh.esp, c.mesh.tp);
-  if (c.moe.capacity) check_capacity(c);
-  if (c.moe.capacity) check_family_capacity(c);
+  expect_none(esp_refusal(family_layout(c)));
+  if (!c.moe.capacity) return;
+  check_capacity(c);
+  check_copies_capacity(c);
+  expect_none(slots_refusal(family_layout(c)));
 }
 
 }  // namespace
@@ -217,6 +217,15 @@ void validate(const Config& config) {
   check_loss_scale(config);
 }
 
+const FamilySpec& reference_family(const Config& c) { return *c.catalogue->families.front(); }
+
+const FamilySpec& family_of(const Config& c) { return c.schedule.moe ? *c.schedule.moe : reference_family(c); }
+
+bool fuses(const Config& c, const FamilySpec& family) {
+  if (c.schedule.fuse == Fusing::by_family) return family.fuses == FamilySpec::Fuses::usually;
+  return c.schedule.fuse == Fusing::yes;
+}
+
 int64_t num_ranks(const Config& c) { return c.mesh.tp * c.mesh.dp; }
 
 int64_t expert_data_ranks(const Config& c) { return num_ranks(c) / (c.mesh.ep * c.mesh.esp); }
@@ -233,11 +242,7 @@ int64_t micro_batches(const Config& c) { return c.train.batch_size / (c.train.mi
 
 int64_t micro_tokens(const Config& c) { return c.train.micro_batch_size * c.train.seq_length; }
 
-int64_t gated_tokens(const Config& c) {
-  const bool sliced = c.schedule.moe == "sharded" || c.schedule.moe == "s1" || c.schedule.moe == "auto";
-  if (c.schedule.moe == "parm") return micro_tokens(c) * c.mesh.esp;
-  return sliced ? micro_tokens(c) / c.mesh.tp : micro_tokens(c);
-}
+int64_t gated_tokens(const Config& c) { return family_of(c).gated(micro_tokens(c), c.mesh.tp, c.mesh.esp); }
 
 double aux_coef(const Config& c) {
   const std::string& gate = c.moe.gate;

@@ -52,7 +52,7 @@ TEST(Config, reads_sections_and_lets_overrides_win) {
   EXPECT_EQ(c.optim.lr, 3e-4);
   EXPECT_EQ(c.optim.betas, (std::array<double, 2>{0.8, 0.9}));
   EXPECT_EQ(c.data.path, (std::vector<std::string>{"a.txt", "b.txt"}));
-  EXPECT_EQ(c.schedule.moe, "ted");
+  EXPECT_EQ(c.schedule.moe, &families::ted);
   EXPECT_EQ(c.log.dir, "runs/x y");
   EXPECT_EQ(c.train.steps, Config().train.steps);
 }
@@ -66,7 +66,7 @@ TEST(Config, reads_every_kind_of_override) {
   EXPECT_EQ(c.optim.betas[1], 0.75);
   EXPECT_EQ(c.data.path.size(), 2u);
   EXPECT_FALSE(c.model.glu);
-  EXPECT_EQ(c.train.dtype, "float64");
+  EXPECT_EQ(c.train.dtype, RunType::float64);
   EXPECT_FALSE(parse_config("moe.capacity = 2", "x", Overrides{"moe.capacity=none"}).moe.capacity.has_value());
 }
 

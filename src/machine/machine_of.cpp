@@ -13,8 +13,11 @@ std::string machine_text(const Config& config) {
 
 Machine machine_of(const Config& config) {
   if (config.schedule.machine == "default") return default_machine(static_cast<int>(config.mesh.node));
-  if (config.schedule.machine_text.empty()) return read_machine(config.schedule.machine);
-  return parse_machine(config.schedule.machine_text, config.schedule.machine);
+  return read_machine(config.schedule.machine);
+}
+
+Machine machine_of(const Config& config, const std::string& text) {
+  return text.empty() ? machine_of(config) : parse_machine(text, config.schedule.machine);
 }
 
 }  // namespace plait

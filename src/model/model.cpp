@@ -39,7 +39,7 @@ Model build_model(const Mesh& mesh, const ModelSizes& sizes) {
   Writer w = written(mesh, sizes, write_model);
   Schedule& s = w.b.schedule();
   s.outputs = outputs(w.model);
-  w.model.schedule = sizes.family == Family::dtd ? drop_duplicates(s, Axis::tp) : s;
+  w.model.schedule = sizes.family->rewrite ? sizes.family->rewrite(s) : s;
   return w.model;
 }
 

@@ -5,7 +5,6 @@
 #include "model/chunks.h"
 #include "passes/differentiate.h"
 #include "passes/lower.h"
-#include "passes/rewrite.h"
 
 namespace plait {
 namespace {
@@ -42,7 +41,7 @@ MoeLayer build_moe_layer(const Mesh& mesh, const ModelSizes& sizes) {
     forward.outputs.push_back(aux);
     roots.push_back({aux});
   }
-  if (sizes.family == Family::dtd) forward = drop_duplicates(forward, Axis::tp);
+  if (sizes.family->rewrite) forward = sizes.family->rewrite(forward);
   Differentiated d = in_chunks(differentiate(forward, roots), sizes);
   d.schedule.repeat = Repeat{d.num_forward, d.num_forward, 1};
   for (const auto& [leaf, gradient] : d.gradients) layer.gradients[d.schedule.names[leaf]] = gradient;

@@ -7,50 +7,32 @@
 namespace plait {
 namespace {
 
-template <class E>
-E choice(const std::string& text, std::string_view key) {
-  const auto& names = EnumNames<E>::names;
+Gate gate(const std::string& text) {
+  const auto& names = EnumNames<Gate>::names;
   const auto it = std::find(names.begin(), names.end(), text);
-  if (it == names.end()) input_error("{}: read \"{}\", expected one of {}", key, text, fmt::join(names, ", "));
-  return static_cast<E>(it - names.begin());
-}
-
-Dispatch dispatch(const std::string& text) {
-  return text == "levels" ? Dispatch::levels : text == "node" ? Dispatch::node : Dispatch::direct;
-}
-
-Family family(const std::string& text) {
-  constexpr std::string_view names[] = {"ted", "dtd", "parm", "s1", "s2", "sharded"};
-  const auto it = std::find(std::begin(names), std::end(names), text);
-  expects(it != std::end(names), "schedule.moe is one of its allowed values");
-  return static_cast<Family>(it - std::begin(names));
-}
-
-// As published, unless the config says otherwise.
-bool fuses(const Config& c, Family family) {
-  if (c.schedule.fuse == "auto") return family == Family::s1 || family == Family::s2;
-  return c.schedule.fuse == "yes";
+  expects(it != names.end(), "moe.gate is one of its allowed values");
+  return static_cast<Gate>(it - names.begin());
 }
 
 // Tokens whose statistics make one auxiliary loss: a sequence, what one gate sees (each token once), or all.
 int64_t aux_group(const Config& c, Gate gate) {
   if (gate == Gate::sigmoid) return c.train.seq_length;
-  if (gate == Gate::noisy_topk || c.moe.aux_scope == "global") return 0;
-  return c.schedule.moe == "parm" ? micro_tokens(c) * std::max<int64_t>(1, c.mesh.esp / c.mesh.tp) : gated_tokens(c);
+  if (gate == Gate::noisy_topk || c.moe.aux_scope == AuxScope::global) return 0;
+  return family_of(c).copies() ? micro_tokens(c) * std::max<int64_t>(1, c.mesh.esp / c.mesh.tp) : gated_tokens(c);
 }
 
 // What only some gates read.
 void fill_gate(ModelSizes& s, const Config& c) {
-  s.gate = choice<Gate>(c.moe.gate, "moe.gate");
-  if (s.gate == Gate::softmax && c.moe.order == "topk_first") s.gate = Gate::topk_softmax;
-  if (s.gate == Gate::switch_top1 || s.gate == Gate::gshard) s.rule.sample = choice<Sample>(c.moe.sample, "moe.sample");
+  s.gate = gate(c.moe.gate);
+  if (s.gate == Gate::softmax && c.moe.order == GateOrder::topk_first) s.gate = Gate::topk_softmax;
+  if (s.gate == Gate::switch_top1 || s.gate == Gate::gshard) s.rule.sample = c.moe.sample;
   if (s.gate == Gate::sigmoid) {
     s.rule.expert_groups = c.moe.expert_groups;
     s.rule.kept_groups = c.moe.kept_groups;
     s.rule.scaling = c.moe.routed_scaling;
     s.bias_rate = c.moe.bias_rate;
   }
-  s.normalize = s.gate == Gate::switch_top1 ? Normalize::none : choice<Normalize>(c.moe.normalize, "moe.normalize");
+  s.normalize = s.gate == Gate::switch_top1 ? Normalize::none : c.moe.normalize;
   s.jitter = s.gate == Gate::hash ? 0 : c.moe.jitter;
   s.shared_experts = c.moe.shared_experts;
   s.aux_coef = aux_coef(c);
@@ -62,10 +44,10 @@ void fill_gate(ModelSizes& s, const Config& c) {
 
 void fill_experts(ModelSizes& s, const Config& c) {
   s.moe_every = c.moe.every;
-  s.fuse = fuses(c, s.family);
-  s.dispatch = dispatch(c.schedule.dispatch);
-  s.pad_rows = c.schedule.rows == "padded";
-  s.slice_rows = c.schedule.slice == "rows";
+  s.fuse = fuses(c, *s.family);
+  s.dispatch = c.schedule.dispatch;
+  s.pad_rows = c.schedule.rows == RowFill::padded;
+  s.slice_rows = c.schedule.slice == Sliced::rows;
   s.chunks = c.schedule.chunks;
   s.chunks_backward = c.schedule.chunks_backward;
   s.experts = c.moe.num_experts;
@@ -75,11 +57,10 @@ void fill_experts(ModelSizes& s, const Config& c) {
   if (!c.moe.capacity) return;
   const bool queues = s.gate == Gate::gshard || s.gate == Gate::expert_choice ||
                       s.gate == Gate::hash;  // whose order is part of the gate
-  s.drop = queues ? Drop::position : choice<Drop>(c.moe.drop, "moe.drop");
+  s.drop = queues ? Drop::position : c.moe.drop;
   s.group = gate_group(c);
   s.capacity = expert_capacity(c, s.group);
-  const bool slices = s.family == Family::dtd || s.family == Family::s2;
-  const int64_t parts = (slices ? c.mesh.tp : 1) * s.parts();
+  const int64_t parts = (s.family->cuts_slots() ? c.mesh.tp : 1) * s.parts();
   s.capacity = (s.capacity + parts - 1) / parts * parts;
 }
 
@@ -87,7 +68,7 @@ void fill_experts(ModelSizes& s, const Config& c) {
 
 ModelSizes model_sizes(const Config& c) {
   ModelSizes s;
-  s.precision = c.train.dtype == "bfloat16" || c.train.dtype == "float16" ? Precision::mixed : Precision::one;
+  s.precision = is_half(c.train.dtype) ? Precision::mixed : Precision::one;
   s.sequences = c.train.micro_batch_size * c.mesh.dp;
   s.positions = c.train.seq_length;
   s.vocab = c.model.vocab_size;
@@ -96,15 +77,15 @@ ModelSizes model_sizes(const Config& c) {
   s.heads = c.model.num_attention_heads;
   s.kv_heads = c.model.num_key_value_heads;
   s.ffn = c.model.intermediate_size;
-  s.act = choice<Act>(c.model.hidden_act, "model.hidden_act");
+  s.act = c.model.hidden_act;
   s.glu = c.model.glu;
   s.tied = c.model.tie_word_embeddings;
   s.norm_eps = c.model.rms_norm_eps;
   s.rope_theta = c.model.rope_theta;
-  s.family = family(c.schedule.moe);
+  s.family = &family_of(c);
   s.zero = c.memory.zero == 0 ? Zero::none : c.memory.zero == 1 ? Zero::states : Zero::parameters;
-  s.recompute = choice<Recompute>(c.memory.recompute, "memory.recompute");
-  s.keep_moves = choice<KeepMoves>(c.memory.keep_moves, "memory.keep_moves");
+  s.recompute = c.memory.recompute;
+  s.keep_moves = c.memory.keep_moves;
   if (num_expert_layers(c) > 0) fill_experts(s, c);
   return s;
 }

@@ -11,19 +11,9 @@
 
 namespace plait {
 
-// How tokens reach experts. ted: every tp peer gates and dispatches all tokens of its data rank. dtd: the same without
-// sending duplicates. parm: tp peers' copies count as distinct tokens, gathered over esp before the gate. s1: tokens
-// are sliced over tp before the gate. s2: gated by all, sliced after. sharded: tokens are split over tp from the
-// scatter after a block to the gather before the next.
-enum class Family { ted, dtd, parm, s1, s2, sharded };
-
 // What ranks that would hold the same parameters and moments share out among them (ZeRO): none: nothing. states:
 // parameters are stored in shares, and gathered once a step. parameters: gathered in each layer, forward and backward.
 enum class Zero { none, states, parameters };
-
-// How rows cross the network when ep spans nodes. direct: one message. levels: one between nodes, one within. node: a
-// token goes once to each node that has experts of it, and is copied there for each of them.
-enum class Dispatch { direct, levels, node };
 
 struct ModelSizes {
   const Architecture* architecture = &architectures::mixtral;
@@ -36,7 +26,7 @@ struct ModelSizes {
   bool glu = true, tied = true;
   double norm_eps = 1e-5, rope_theta = 10000;
 
-  Family family = Family::sharded;
+  const FamilySpec* family = &families::sharded;
   int64_t moe_every = 0;  // layer l has experts when (l + 1) % moe_every == 0; 0 = dense
   int64_t experts = 1, top_k = 1, expert_ffn = 128;
   Gate gate = Gate::softmax;
@@ -53,7 +43,7 @@ struct ModelSizes {
   bool noise = false;     // noisy_topk: in training
   Dispatch dispatch = Dispatch::direct;
   bool pad_rows = false;        // dropless, but as many rows in every cell as in the busiest (DeepSpeed's no-drop form)
-  bool slice_rows = true;       // s2, dropless: what is sliced over tp is rows, and not tokens and their routes
+  bool slice_rows = true;       // dropless: what a family cuts behind the gate is rows, not tokens and their routes
   bool fuse = false;            // the exchange over ep and the gather over esp in one message
   int64_t chunks = 1;           // of the rows: exchange | experts | exchange one after another
   int64_t chunks_backward = 0;  // messages of the backward pass; 0: as chunks. One of the two divides the other.
@@ -74,7 +64,7 @@ struct ModelSizes {
   bool has_experts(int64_t layer) const { return moe_every > 0 && (layer + 1) % moe_every == 0; }
 };
 
-// REQUIRES a resolved, validated config whose schedule.moe is a family. C is rounded up to a multiple of tp where the
+// REQUIRES a resolved, validated config. C is rounded up to a multiple of tp where the
 // family slices the slots.
 ModelSizes model_sizes(const Config& config);
 

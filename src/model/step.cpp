@@ -125,14 +125,14 @@ std::map<std::string, ValueId> read_gradients(const Schedule& s) {
 }  // namespace
 
 Optimizer optimizer(const Config& c) {
-  return {.kind = c.optim.name == "sgd" ? Optimizer::Kind::sgd : Optimizer::Kind::adamw,
+  return {.kind = c.optim.name,
           .beta1 = c.optim.betas[0],
           .beta2 = c.optim.betas[1],
           .eps = c.optim.eps,
           .weight_decay = c.optim.weight_decay,
           .clip = c.optim.clip,
-          .sums = c.memory.grad_dtype == "param" ? Dtype::real : Dtype::full,
-          .scaling = c.train.dtype == "float16" ? Optimizer::Scaling::dynamic : Optimizer::Scaling::none};
+          .sums = c.memory.grad_dtype == SumType::param ? Dtype::real : Dtype::full,
+          .scaling = c.train.dtype == RunType::float16 ? Optimizer::Scaling::dynamic : Optimizer::Scaling::none};
 }
 
 namespace {

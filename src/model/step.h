@@ -6,7 +6,8 @@
 namespace plait {
 
 struct Optimizer {
-  enum class Kind { adamw, sgd } kind = Kind::adamw;
+  using Kind = OptimizerKind;
+  Kind kind = Kind::adamw;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
   double clip = 1;           // 0: none
   Dtype sums = Dtype::full;  // mixed precision: what gradients are added up in, over micro-batches and ranks

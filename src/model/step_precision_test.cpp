@@ -7,7 +7,7 @@
 namespace plait {
 namespace {
 
-ModelSizes mixed(Family family) {
+ModelSizes mixed(const FamilySpec* family) {
   ModelSizes s{
       .sequences = 8, .positions = 8, .vocab = 32, .width = 16, .layers = 2, .heads = 4, .kv_heads = 4, .ffn = 32};
   s.precision = Precision::mixed;
@@ -38,13 +38,14 @@ void expect_sums_in(const TrainingStep& step, Dtype dtype) {
 
 TEST(MixedStep, types_at_every_layout_and_adds_gradients_up_in_what_it_is_told) {
   for (const MeshSize& mesh : {MeshSize{}, MeshSize{4, 2, 2, 2}, MeshSize{8, 2, 2, 2}, MeshSize{4, 1, 1, 2}})
-    for (Family family : {Family::ted, Family::dtd, Family::parm, Family::s1, Family::s2, Family::sharded})
+    for (const FamilySpec* family :
+         {&families::ted, &families::dtd, &families::parm, &families::s1, &families::s2, &families::sharded})
       for (Zero zero : {Zero::none, Zero::states, Zero::parameters})
         for (int micro : {1, 2})
           for (Dtype dtype : {Dtype::full, Dtype::real}) {
             ModelSizes sizes = mixed(family);
             SCOPED_TRACE(fmt::format("ranks {} tp {} family {} zero {} micro-batches {} sums {}", mesh.ranks, mesh.tp,
-                                     static_cast<int>(family), static_cast<int>(zero), micro, static_cast<int>(dtype)));
+                                     family->name, static_cast<int>(zero), micro, static_cast<int>(dtype)));
             sizes.zero = zero;
             sizes.recompute = micro == 1 ? Recompute::none : Recompute::full;
             Optimizer optimizer;
@@ -56,10 +57,10 @@ TEST(MixedStep, types_at_every_layout_and_adds_gradients_up_in_what_it_is_told) 
 
 TEST(MixedStep, types_with_every_way_of_the_rows_and_of_the_gate) {
   const Mesh mesh({.ranks = 8, .tp = 2, .esp = 2, .ep = 4, .node = 4});
-  for (Family family : {Family::ted, Family::parm, Family::s1, Family::s2, Family::sharded})
+  for (const FamilySpec* family : {&families::ted, &families::parm, &families::s1, &families::s2, &families::sharded})
     for (Dispatch dispatch : {Dispatch::direct, Dispatch::levels, Dispatch::node})
       for (Gate gate : {Gate::softmax, Gate::sigmoid, Gate::noisy_topk}) {
-        if (dispatch == Dispatch::node && family == Family::parm) continue;
+        if (dispatch == Dispatch::node && family == &families::parm) continue;
         ModelSizes sizes = mixed(family);
         sizes.dispatch = dispatch;
         sizes.slice_rows = dispatch == Dispatch::levels;
@@ -67,7 +68,7 @@ TEST(MixedStep, types_with_every_way_of_the_rows_and_of_the_gate) {
         sizes.gate = gate;
         sizes.noise = gate == Gate::noisy_topk;
         sizes.chunks = gate == Gate::sigmoid ? 2 : 1;
-        SCOPED_TRACE(fmt::format("family {} dispatch {} gate {}", static_cast<int>(family), static_cast<int>(dispatch),
+        SCOPED_TRACE(fmt::format("family {} dispatch {} gate {}", family->name, static_cast<int>(dispatch),
                                  static_cast<int>(gate)));
         Optimizer optimizer;
         optimizer.scaling = Optimizer::Scaling::dynamic;
@@ -78,7 +79,7 @@ TEST(MixedStep, types_with_every_way_of_the_rows_and_of_the_gate) {
 TEST(MixedStep, starts_the_way_back_from_the_scale_that_the_update_divides_by) {
   Optimizer optimizer;
   optimizer.scaling = Optimizer::Scaling::dynamic;
-  const Schedule s = build_step(Mesh(), mixed(Family::ted), optimizer, {2}).schedule;
+  const Schedule s = build_step(Mesh(), mixed(&families::ted), optimizer, {2}).schedule;
   const ValueId scale = s.find("loss_scale");
   ASSERT_GE(scale, 0);
   EXPECT_EQ(s.leaf(scale)->kind, LeafKind::scalar);
@@ -89,7 +90,7 @@ TEST(MixedStep, starts_the_way_back_from_the_scale_that_the_update_divides_by) {
 }
 
 TEST(MixedStep, of_one_precision_casts_nothing) {
-  ModelSizes sizes = mixed(Family::s1);
+  ModelSizes sizes = mixed(&families::s1);
   sizes.precision = Precision::one;
   for (const Step& step : build_step(Mesh({4, 2, 2, 2}), sizes, {}, {2}).schedule.steps)
     EXPECT_FALSE(as<Cast>(step.op)) << name(step.op);

@@ -9,13 +9,6 @@
 namespace plait {
 namespace {
 
-Atoms gate_atoms(const Mesh& mesh, Family family) {
-  if (family == Family::s1 || family == Family::sharded) return mesh.atoms();
-  if (family != Family::parm) return mesh.axis(Axis::dp);
-  Atoms atoms = mesh.axis(Axis::edp);
-  return atoms + mesh.axis(Axis::ep);
-}
-
 enum class Crossing { between, within };
 
 Atoms of_nodes(const Mesh& mesh, Atoms atoms, Crossing crossing) {
@@ -51,8 +44,8 @@ Writer::Writer(const Mesh& mesh, const ModelSizes& sizes, const std::vector<Decl
       edp(mesh.axis(Axis::edp)),
       far(of_nodes(mesh, ep, Crossing::between)),
       near(of_nodes(mesh, ep, Crossing::within)),
-      tokens(sizes.family == Family::sharded ? dp + tp : dp),
-      gated(gate_atoms(mesh, sizes.family)) {
+      tokens(sizes.family->cut_between() ? dp + tp : dp),
+      gated(sizes.family->gate_atoms(mesh)) {
   for (const Declaration& d : declared) declare(d);
   if (sizes.zero == Zero::parameters) return;
   for (const auto& [kind, alike] : loads_) load(alike);
@@ -119,11 +112,9 @@ ValueId Writer::state(const std::string& name, const std::vector<Dim>& dims) {
   return known_.at(name).value;
 }
 
-ValueId Writer::to_parallel(ValueId x) {
-  return sizes.family == Family::sharded ? b.gather(x, tp, "T") : b.enter(x, tp);
-}
+ValueId Writer::to_parallel(ValueId x) { return sizes.family->cut_between() ? b.gather(x, tp, "T") : b.enter(x, tp); }
 ValueId Writer::from_parallel(ValueId x) {
-  return sizes.family == Family::sharded ? b.scatter(x, tp, "T") : b.leave(x, tp);
+  return sizes.family->cut_between() ? b.scatter(x, tp, "T") : b.leave(x, tp);
 }
 
 ValueId Writer::full(ValueId x) {

@@ -26,7 +26,7 @@ class Writer {
   Builder b;
   const Atoms tp, dp, esp, ep, edp;
   const Atoms far, near;  // of ep: between nodes, and within one; without nodes all is near
-  const Atoms tokens;     // atoms that tokens are split over between blocks: dp, and tp in the sharded family
+  const Atoms tokens;     // atoms that tokens are split over between blocks: dp, and tp where a family cuts them
   const Atoms gated;      // atoms that the tokens of a gate are split over
 
   // Starts a part of the model: the scope of its names. A layer's is "l3."; what follows the last layer starts its own.

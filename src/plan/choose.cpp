@@ -19,22 +19,15 @@ namespace {
 constexpr int64_t kMostChunks = 8;
 constexpr double kHopeless = 1.5;
 
-// Of equals the first wins: those that send least and are simplest stand in front.
-constexpr Family kFamilies[] = {Family::sharded, Family::s1, Family::s2, Family::dtd, Family::ted, Family::parm};
-
-bool slices(Family family) { return family == Family::dtd || family == Family::s2; }
-bool fuses(Family family) { return family == Family::s1 || family == Family::s2 || family == Family::sharded; }
-
-struct Axes {
-  int tp, esp, ep;
-};
-Axes axes(const Mesh& mesh) { return {mesh.extent(Axis::tp), mesh.extent(Axis::esp), mesh.extent(Axis::ep)}; }
-
-// Tokens that one rank's gate sees.
-int64_t gated_tokens(const Mesh& mesh, const ModelSizes& s, Family family) {
-  const int64_t tokens = s.tokens() / mesh.extent(Axis::dp);
-  if (family == Family::parm) return tokens * mesh.extent(Axis::esp);
-  return family == Family::sharded || family == Family::s1 ? tokens / mesh.extent(Axis::tp) : tokens;
+FamilyLayout layout_of(const Mesh& mesh, const ModelSizes& s, const Candidate& c) {
+  return {.family = *c.family,
+          .tp = mesh.extent(Axis::tp),
+          .esp = mesh.extent(Axis::esp),
+          .node = mesh.sizes().node,
+          .dispatch = s.dispatch,
+          .slots = s.capacity > 0,
+          .cuts_rows = s.slice_rows,
+          .fuses = c.fuse == Fuse::yes};
 }
 
 // Copies of a token must go where the token goes, and a gate must not take them for others.
@@ -44,28 +37,20 @@ bool copies_count_as_tokens(const ModelSizes& s) {
 }
 
 bool layout_fits(const Mesh& mesh, const ModelSizes& s, const Candidate& c) {
-  const auto [tp, esp, ep] = axes(mesh);
-  if ((c.family == Family::ted || c.family == Family::dtd) && tp != esp) return false;
-  if (c.fuse == Fuse::yes && !(fuses(c.family) && ep > 1 && esp > 1)) return false;
-  if (c.family == Family::parm && tp > 1 && !copies_count_as_tokens(s)) return false;
-  // Slots and the gather over esp share a stack.
-  return !(c.family == Family::s2 && s.capacity > 0 && c.fuse == Fuse::no && tp > esp);
-}
-
-bool dispatch_fits(const Mesh& mesh, const ModelSizes& s, Family family) {
-  if (s.dispatch == Dispatch::direct) return true;
-  if (family == Family::dtd) return false;
-  if (s.dispatch == Dispatch::levels)
-    return !(family == Family::s2 && s.capacity > 0 && mesh.extent(Axis::tp) > mesh.sizes().node);
-  return family != Family::parm && !(family == Family::s2 && s.slice_rows);
+  const FamilyLayout layout = layout_of(mesh, s, c);
+  if (c.fuse == Fuse::yes && !(c.family->can_fuse() && mesh.extent(Axis::ep) > 1 && layout.esp > 1)) return false;
+  if (c.family->copies() && layout.tp > 1 && !copies_count_as_tokens(s)) return false;
+  return esp_refusal(layout).empty() && slots_refusal(layout).empty() && dispatch_refusal(layout).empty() &&
+         slice_refusal(layout).empty();
 }
 
 // Groups are cut at the same tokens, and slots are as many.
 bool same_groups(const Mesh& mesh, const ModelSizes& s, const Candidate& c) {
-  const int64_t gated = gated_tokens(mesh, s, c.family);
+  const int tp = mesh.extent(Axis::tp);
+  const int64_t gated = c.family->gated(s.tokens() / mesh.extent(Axis::dp), tp, mesh.extent(Axis::esp));
   if (s.group > 0 && gated % s.group != 0) return false;
   if (s.aux_group > 0 && s.gate != Gate::sigmoid && gated % s.aux_group != 0) return false;
-  const int64_t parts = std::max(c.chunks, c.chunks_backward) * (slices(c.family) ? mesh.extent(Axis::tp) : 1);
+  const int64_t parts = std::max(c.chunks, c.chunks_backward) * (c.family->cuts_slots() ? tp : 1);
   return s.capacity % parts == 0;
 }
 
@@ -136,18 +121,13 @@ void slow_down_overlaps(const Schedule& s, const Machine& machine, const Timelin
 
 }  // namespace
 
-std::string_view name(Family family) {
-  constexpr std::string_view names[] = {"ted", "dtd", "parm", "s1", "s2", "sharded"};
-  return names[static_cast<int>(family)];
-}
-
 std::string to_string(const Candidate& c) {
-  std::string text = fmt::format("{}{}", name(c.family), c.fuse == Fuse::yes ? " fused" : "");
+  std::string text = fmt::format("{}{}", c.family->name, c.fuse == Fuse::yes ? " fused" : "");
   if (c.chunks != c.chunks_backward)
     text += fmt::format(", {} chunk{} ({} backward)", c.chunks, c.chunks == 1 ? "" : "s", c.chunks_backward);
   else if (c.chunks > 1)
     text += fmt::format(", {} chunks", c.chunks);
-  return text + (c.lanes > 0 ? ", lanes" : "");
+  return text + (c.lanes ? ", lanes" : "");
 }
 
 ModelSizes with(ModelSizes sizes, const Candidate& c) {
@@ -165,36 +145,38 @@ ModelSizes one_layer(ModelSizes sizes) {
 
 MoeLayer layer_of(const Mesh& mesh, const ModelSizes& sizes, const Candidate& c, const Machine& machine) {
   MoeLayer layer = build_moe_layer(mesh, with(one_layer(sizes), c));
-  if (c.lanes > 0) layer.schedule = overlapped(layer.schedule, machine, c.lanes);
+  if (c.lanes) layer.schedule = overlapped(layer.schedule, machine, *c.lanes);
   return layer;
 }
 
 bool legal(const Mesh& mesh, const ModelSizes& sizes, const Candidate& c) {
-  return chunks_nest(c) && layout_fits(mesh, sizes, c) && dispatch_fits(mesh, sizes, c.family) &&
-         same_groups(mesh, sizes, c);
+  return chunks_nest(c) && layout_fits(mesh, sizes, c) && same_groups(mesh, sizes, c);
 }
 
-std::vector<Candidate> candidates(const Mesh& mesh, const ModelSizes& sizes, int ranks_per_node) {
+std::vector<Candidate> candidates(const Mesh& mesh, const ModelSizes& sizes, const Among& among) {
+  std::vector<const FamilySpec*> families = among.families;
+  std::ranges::stable_sort(families, {}, &FamilySpec::preference);
   std::vector<Candidate> all;
   const auto add = [&](const Candidate& c) {
     if (legal(mesh, sizes, c)) all.push_back(c);
   };
-  for (Family family : kFamilies)
+  for (const FamilySpec* family : families)
     for (Fuse fuse : {Fuse::no, Fuse::yes}) {
       add({family, fuse});
-      if (ranks_per_node == 0) continue;
+      if (!among.lanes) continue;
       for (int64_t forward = 1; forward <= kMostChunks; ++forward)
         for (int64_t backward = 1; backward <= kMostChunks; ++backward)
-          add({family, fuse, forward, backward, ranks_per_node});
+          add({family, fuse, forward, backward, among.lanes});
     }
   return all;
 }
 
-double predicted_seconds(const Schedule& s, const Machine& machine, int ranks_per_node, const LoadProfile& load) {
+double predicted_seconds(const Schedule& s, const Machine& machine, std::optional<NodeLanes> nodes,
+                         const LoadProfile& load) {
   std::vector<StepCost> costs = step_costs(s, check(s), machine, load);
   std::vector<double> after(costs.size(), 0);
   for (size_t i = 0; i < costs.size(); ++i) {
-    if (ranks_per_node == 0 || costs[i].lane == kComputeLane) continue;
+    if (!nodes || costs[i].lane == kComputeLane) continue;
     const Level& level = machine.levels[static_cast<size_t>(costs[i].lane - 1)];
     costs[i].seconds -= level.meet;  // others travel meanwhile
     after[i] = level.meet + level.hand_over;
@@ -202,21 +184,20 @@ double predicted_seconds(const Schedule& s, const Machine& machine, int ranks_pe
   Timing timing = predicted(s, costs);
   timing.after = std::move(after);
   std::ranges::fill(timing.lanes, kComputeLane);
-  if (ranks_per_node > 0)
-    std::ranges::transform(lanes(s, ranks_per_node), timing.lanes.begin(),
+  if (nodes)
+    std::ranges::transform(lanes(s, nodes->ranks_per_node), timing.lanes.begin(),
                            [](Lane lane) { return static_cast<int>(lane); });
   const Timeline alone = simulate(s, timing);
-  if (ranks_per_node == 0) return alone.makespan;
+  if (!nodes) return alone.makespan;
   slow_down_overlaps(s, machine, alone, timing);
   return simulate(s, timing).makespan;
 }
 
-std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, int ranks_per_node,
-                            const LoadProfile& load) {
+std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, const Among& among) {
   const ModelSizes layer = one_layer(sizes);
   std::vector<Choice> all;
-  for (const Candidate& c : candidates(mesh, layer, ranks_per_node))
-    all.push_back({c, predicted_seconds(layer_of(mesh, layer, c, machine).schedule, machine, c.lanes, load)});
+  for (const Candidate& c : candidates(mesh, layer, among))
+    all.push_back({c, predicted_seconds(layer_of(mesh, layer, c, machine).schedule, machine, c.lanes, among.load)});
   std::ranges::stable_sort(all, {}, told);
   const auto alike = std::ranges::partition_point(
       all, [&](const Choice& c) { return c.seconds <= (1 + kAlike) * all.front().seconds; });
@@ -262,7 +243,7 @@ std::vector<Choice> favourites_next(const std::vector<Choice>& choices, const st
 std::string summary(const std::vector<Choice>& choices) {
   const bool tried = !choices.empty() && choices.front().measured > 0;
   std::vector<std::string> parts;
-  std::set<Family> seen;
+  std::set<const FamilySpec*> seen;
   for (const Choice& c : choices)
     if ((c.measured > 0 || !tried) && seen.insert(c.candidate.family).second)
       parts.push_back(fmt::format("{}: {}", to_string(c.candidate), human_seconds(tried ? c.measured : c.seconds)));

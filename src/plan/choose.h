@@ -1,25 +1,26 @@
 // Which schedule of an MoE layer is fastest on a machine: every family that computes the same function, with or without
 // fused messages, in 1 to 8 chunks forward and backward, costed and performed in thought.
 #pragma once
+#include <optional>
 #include <string>
 
 #include "model/moe_layer.h"
 #include "plan/cost.h"
+#include "schedule/lanes.h"
 
 namespace plait {
 
 enum class Fuse { no, yes };
 
 struct Candidate {
-  Family family = Family::sharded;
+  const FamilySpec* family = &families::sharded;
   Fuse fuse = Fuse::no;
   int64_t chunks = 1, chunks_backward = 1;
-  int lanes = 0;  // ranks of a node, where messages have lanes; 0: they travel in the rank's own thread
-  int64_t parts() const { return chunks + chunks_backward + (lanes > 0 ? 1 : 0); }
+  std::optional<NodeLanes> lanes = {};  // of messages; none: they travel in the rank's own thread
+  int64_t parts() const { return chunks + chunks_backward + (lanes ? 1 : 0); }
   bool operator==(const Candidate&) const = default;
 };
 std::string to_string(const Candidate& candidate);  // "s1 fused, 2 chunks (4 backward), lanes"
-std::string_view name(Family family);
 
 struct Choice {
   Candidate candidate;
@@ -39,13 +40,20 @@ MoeLayer layer_of(const Mesh& mesh, const ModelSizes& sizes, const Candidate& ca
 // the same gate groups and the same capacity.
 bool legal(const Mesh& mesh, const ModelSizes& sizes, const Candidate& candidate);
 
-// All that are legal, in a fixed order: without lanes, where more chunks than one never pay; and, for ranks_per_node >
-// 0, with lanes.
-std::vector<Candidate> candidates(const Mesh& mesh, const ModelSizes& sizes, int ranks_per_node);
+// What stands to choose beside the layout.
+struct Among {
+  std::vector<const FamilySpec*> families = built_in().families;
+  std::optional<NodeLanes> lanes = {};
+  LoadProfile load = {};
+};
+
+// All that are legal, in a fixed order: without lanes, where more chunks than one never pay; and with lanes, where
+// these stand to choose.
+std::vector<Candidate> candidates(const Mesh& mesh, const ModelSizes& sizes, const Among& among);
 
 // How long a lowered list takes, forward and backward. With lanes, in the order it has (see `overlapped`): a message
 // is handed over to its lane, and it takes longer while others travel or its rank computes, as was measured.
-double predicted_seconds(const Schedule& schedule, const Machine& machine, int ranks_per_node,
+double predicted_seconds(const Schedule& schedule, const Machine& machine, std::optional<NodeLanes> lanes,
                          const LoadProfile& load = {});
 
 // Predictions this close to the least one are as good as it.
@@ -54,8 +62,7 @@ inline constexpr double kAlike = 0.05;
 // Of all candidates the one in the fewest parts of those that are as good as the fastest, then the others, fastest
 // first; of equals the one that `candidates` lists first. With lanes the list is in the order that overlaps best.
 // REQUIRES sizes that have experts; a layer is priced alone, however many there are.
-std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, int ranks_per_node,
-                            const LoadProfile& load = {});
+std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, const Among& among = {});
 
 // What is worth trying before one is taken, at most `most`: the first, and of every kind (family, fused or not, lanes
 // or not) the best one. None that is told to take half as long again as the first, and one of those that are told to

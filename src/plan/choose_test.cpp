@@ -36,7 +36,7 @@ double seconds(const std::vector<Choice>& choices, const Candidate& c) {
 }
 
 TEST(Choices, are_all_families_fused_or_not_and_fastest_first) {
-  const std::vector<Choice> all = choices(kEight, sizes(), default_machine(2), 0);
+  const std::vector<Choice> all = choices(kEight, sizes(), default_machine(2));
   std::set<std::string> names;
   for (const Choice& c : all) names.insert(to_string(c.candidate));
   EXPECT_EQ(names, (std::set<std::string>{"dtd", "parm", "s1", "s1 fused", "s2", "s2 fused", "sharded", "sharded fused",
@@ -47,27 +47,27 @@ TEST(Choices, are_all_families_fused_or_not_and_fastest_first) {
 
 TEST(Choices, between_slow_nodes_send_least_over_them) {
   // Fused messages send esp times more between nodes; with one price for all of them they would win by fewer messages.
-  const auto slow = choices(kEight, sizes(), machine({1e-6, 1e-11}, {1e-4, 1e-7}), 0);
+  const auto slow = choices(kEight, sizes(), machine({1e-6, 1e-11}, {1e-4, 1e-7}));
   EXPECT_EQ(slow.front().candidate.fuse, Fuse::no);
-  EXPECT_GT(seconds(slow, {Family::s1, Fuse::yes}), 1.5 * seconds(slow, {Family::s1, Fuse::no}));
+  EXPECT_GT(seconds(slow, {&families::s1, Fuse::yes}), 1.5 * seconds(slow, {&families::s1, Fuse::no}));
 }
 
 TEST(Choices, take_fused_messages_where_starting_them_is_what_costs) {
   Machine m = machine({1e-3, 1e-12}, {1e-3, 1e-12});
   m.levels[0].ranks = 8;
-  const auto all = choices(kEight, sizes(), m, 0);
-  for (Family family : {Family::s1, Family::s2, Family::sharded})
+  const auto all = choices(kEight, sizes(), m);
+  for (const FamilySpec* family : {&families::s1, &families::s2, &families::sharded})
     EXPECT_LT(seconds(all, {family, Fuse::yes}), seconds(all, {family, Fuse::no}) - 2e-3);
   // What was measured for groups of one shape counts more than the level.
   GroupCost fused{.digits = {{8, 1}}};
   fused.cost[static_cast<size_t>(Collective::all_to_all)] = {.alpha = 5e-3, .beta = 1e-12};
   m.groups = {fused};
-  EXPECT_GT(seconds(choices(kEight, sizes(), m, 0), {Family::s1, Fuse::yes}),
-            seconds(all, {Family::s1, Fuse::no}) + 2e-3);
+  EXPECT_GT(seconds(choices(kEight, sizes(), m), {&families::s1, Fuse::yes}),
+            seconds(all, {&families::s1, Fuse::no}) + 2e-3);
 }
 
 TEST(Choices, use_chunks_only_where_messages_have_lanes) {
-  for (const Choice& c : choices(kEight, sizes(), default_machine(2), 0)) {
+  for (const Choice& c : choices(kEight, sizes(), default_machine(2))) {
     EXPECT_EQ(c.candidate.chunks, 1);
     EXPECT_EQ(c.candidate.chunks_backward, 1);
   }
@@ -75,14 +75,14 @@ TEST(Choices, use_chunks_only_where_messages_have_lanes) {
   m.start = 0, m.flops = 2e9;
   ModelSizes large = sizes();
   large.expert_ffn = 256;
-  const auto all = choices(kEight, large, m, 2);
+  const auto all = choices(kEight, large, m, {.lanes = NodeLanes{2}});
   EXPECT_GT(all.front().candidate.chunks, 1);
-  EXPECT_EQ(all.front().candidate.lanes, 2);
+  EXPECT_EQ(all.front().candidate.lanes, NodeLanes{2});
   EXPECT_LT(all.front().seconds, .9 * seconds(all, {all.front().candidate.family, all.front().candidate.fuse}));
 }
 
 TEST(Choices, take_the_fewest_parts_where_more_bring_nothing) {
-  const auto all = choices(kEight, sizes(), machine({1e-9, 1e-15}, {1e-9, 1e-15}), 2);
+  const auto all = choices(kEight, sizes(), machine({1e-9, 1e-15}, {1e-9, 1e-15}), {.lanes = NodeLanes{2}});
   EXPECT_EQ(all.front().candidate.parts(), 2) << to_string(all.front().candidate);
   const double least = std::ranges::min(all, {}, &Choice::seconds).seconds;
   EXPECT_LE(all.front().seconds, (1 + kAlike) * least);
@@ -91,11 +91,11 @@ TEST(Choices, take_the_fewest_parts_where_more_bring_nothing) {
 }
 
 std::string kind(const Candidate& c) {
-  return fmt::format("{} {} {}", name(c.family), c.fuse == Fuse::yes, c.lanes > 0);
+  return fmt::format("{} {} {}", c.family->name, c.fuse == Fuse::yes, c.lanes.has_value());
 }
 
 TEST(Favourites, are_the_best_of_every_kind) {
-  const auto all = choices(kEight, sizes(), machine({1e-6, 1e-9}, {1e-6, 1e-8}), 2);
+  const auto all = choices(kEight, sizes(), machine({1e-6, 1e-9}, {1e-6, 1e-8}), {.lanes = NodeLanes{2}});
   const std::vector<Choice> some = favourites(all, 6);
   ASSERT_GE(some.size(), 4u);
   EXPECT_EQ(some.front().candidate, all.front().candidate);
@@ -114,7 +114,7 @@ TEST(Favourites, are_the_best_of_every_kind) {
 }
 
 TEST(Favourites, are_no_more_than_asked_for_and_none_that_is_hopeless) {
-  const auto all = choices(kEight, sizes(), machine({1e-6, 1e-11}, {1e-4, 1e-7}), 0);
+  const auto all = choices(kEight, sizes(), machine({1e-6, 1e-11}, {1e-4, 1e-7}));
   EXPECT_TRUE(favourites(all, 0).empty());
   EXPECT_EQ(favourites(all, 1).size(), 1u);
   const auto near = [&](const Choice& c) { return c.seconds <= 1.5 * all.front().seconds; };
@@ -129,11 +129,11 @@ std::vector<Choice> tried_with(std::vector<Choice> some, const std::string& kind
 }
 
 TEST(FavouritesNext, are_of_the_kinds_that_were_fast_when_tried) {
-  const auto all = choices(kEight, sizes(), machine({1e-6, 1e-9}, {1e-6, 1e-8}), 2);
+  const auto all = choices(kEight, sizes(), machine({1e-6, 1e-9}, {1e-6, 1e-8}), {.lanes = NodeLanes{2}});
   const std::vector<Choice> some = favourites(all, 6);
   std::string last;  // the slowest kind that has lanes, so chunks to choose
   for (const Choice& c : some)
-    if (c.candidate.lanes > 0) last = kind(c.candidate);
+    if (c.candidate.lanes) last = kind(c.candidate);
   const auto of_last = [&](double off) {
     const std::vector<Choice> next = favourites_next(all, tried_with(some, last, off), 4);
     EXPECT_FALSE(next.empty());
@@ -150,7 +150,7 @@ TEST(FavouritesNext, are_of_the_kinds_that_were_fast_when_tried) {
 }
 
 TEST(FavouritesNext, are_none_where_nothing_was_tried) {
-  const auto all = choices(kEight, sizes(), machine({1e-6, 1e-9}, {1e-6, 1e-8}), 2);
+  const auto all = choices(kEight, sizes(), machine({1e-6, 1e-9}, {1e-6, 1e-8}), {.lanes = NodeLanes{2}});
   EXPECT_TRUE(favourites_next(all, {}, 4).empty());
   EXPECT_TRUE(favourites_next(all, favourites(all, 3), 0).empty());
 }
@@ -163,28 +163,28 @@ TEST(PredictedSeconds, of_lanes_count_handing_over_and_pairs) {
   const Schedule s = b.take();
   Machine m = machine({3, 1e-12}, {3, 1e-12});  // both messages take three seconds
   for (Level& level : m.levels) level.hand_over = 0;
-  EXPECT_NEAR(predicted_seconds(s, m, 0), 6, 1e-6);
-  EXPECT_NEAR(predicted_seconds(s, m, 2), 3, 1e-6) << "one within the node, one between nodes";
+  EXPECT_NEAR(predicted_seconds(s, m, {}), 6, 1e-6);
+  EXPECT_NEAR(predicted_seconds(s, m, NodeLanes{2}), 3, 1e-6) << "one within the node, one between nodes";
   for (Level& level : m.levels) level.hand_over = 0.25;
-  EXPECT_NEAR(predicted_seconds(s, m, 0), 6, 1e-6);
-  EXPECT_NEAR(predicted_seconds(s, m, 2), 3.25, 1e-6);
+  EXPECT_NEAR(predicted_seconds(s, m, {}), 6, 1e-6);
+  EXPECT_NEAR(predicted_seconds(s, m, NodeLanes{2}), 3.25, 1e-6);
   for (Level& level : m.levels) level.hand_over = 0;
   m.pairs = {{{{2, 1}}, {{4, 2}}, Collective::all_gather, Collective::all_gather, 0.75}};
-  EXPECT_NEAR(predicted_seconds(s, m, 2), 4.5, 1e-6) << "0.75 of six seconds";
+  EXPECT_NEAR(predicted_seconds(s, m, NodeLanes{2}), 4.5, 1e-6) << "0.75 of six seconds";
   m.pairs[0].first_kind = Collective::all_to_all;
   m.pairs.push_back({{}, {}, Collective::all_gather, Collective::all_gather, 1.25});
-  EXPECT_NEAR(predicted_seconds(s, m, 2), 6, 1e-6) << "the mean where this pair was not measured";
+  EXPECT_NEAR(predicted_seconds(s, m, NodeLanes{2}), 6, 1e-6) << "the mean where this pair was not measured";
 }
 
-std::string fuse_word(const Candidate& c) {
-  const bool takes = c.family == Family::s1 || c.family == Family::s2 || c.family == Family::sharded;
-  return !takes ? "auto" : c.fuse == Fuse::yes ? "yes" : "no";
+Fusing fuse_word(const Candidate& c) {
+  const bool takes = c.family == &families::s1 || c.family == &families::s2 || c.family == &families::sharded;
+  return !takes ? Fusing::by_family : c.fuse == Fuse::yes ? Fusing::yes : Fusing::no;
 }
 
 // The config that asks for a candidate by name, with the gate groups of `base`.
 Config asking_for(const Config& base, const Candidate& c) {
   Config config = base;
-  config.schedule.moe = name(c.family);
+  config.schedule.moe = c.family;
   config.schedule.fuse = fuse_word(c);
   config.schedule.chunks = c.chunks;
   config.schedule.chunks_backward = c.chunks_backward;
@@ -236,13 +236,13 @@ TEST(Legal, is_what_a_config_accepts_and_a_layer_can_be_written_with) {
                           .tp = static_cast<int>(base.mesh.tp),
                           .esp = static_cast<int>(base.mesh.esp),
                           .ep = static_cast<int>(base.mesh.ep),
-                          .node = base.schedule.dispatch == "direct" ? 0 : static_cast<int>(base.mesh.node)};
+                          .node = base.schedule.dispatch == Dispatch::direct ? 0 : static_cast<int>(base.mesh.node)};
       const Mesh mesh(size);
-      for (Family family : {Family::ted, Family::dtd, Family::parm, Family::s1, Family::s2, Family::sharded})
+      for (const FamilySpec* family : families::all())
         for (Fuse fuse : {Fuse::no, Fuse::yes})
           for (const auto& [chunks, backward] : {std::pair<int64_t, int64_t>{1, 1}, {2, 4}, {2, 3}}) {
             const Candidate c{family, fuse, chunks, backward};
-            if (fuse == Fuse::yes && (size.ep == 1 || size.esp == 1 || fuse_word(c) == "auto")) continue;
+            if (fuse == Fuse::yes && (size.ep == 1 || size.esp == 1 || fuse_word(c) == Fusing::by_family)) continue;
             const bool mine = legal(mesh, model_sizes(base), c);
             EXPECT_EQ(mine, accepted(base, c)) << to_string(c) << "\n" << to_toml(base);
             ++seen;
@@ -261,7 +261,7 @@ TEST(Plan, prices_imbalance_and_shards_of_experts) {
   m.start = 0, m.memory_bytes = 1e18;
   const Mesh one({.ranks = 4, .tp = 1, .esp = 1, .ep = 4}), two({.ranks = 4, .tp = 2, .esp = 2, .ep = 2});
   const auto seconds_of = [&](const Mesh& mesh, double busiest) {
-    return seconds(choices(mesh, sizes(), m, 0, {.busiest = busiest}), {Family::sharded});
+    return seconds(choices(mesh, sizes(), m, {.load = {.busiest = busiest}}), {&families::sharded});
   };
   EXPECT_NEAR(seconds_of(one, 3) / seconds_of(one, 1), 3, .05) << "the busiest rank's experts are what all wait for";
   EXPECT_NEAR(seconds_of(two, 1) / seconds_of(one, 1), 1, .05) << "half of each of twice as many experts";

@@ -173,7 +173,7 @@ TEST(PlannedMemory, follows_the_rows_of_each_rank) {
 // ---- recomputation
 
 // Four layers, two of them with experts; padded, so that every buffer of rows has E C D elements on every rank.
-ModelSizes padded(Family family) {
+ModelSizes padded(const FamilySpec* family) {
   ModelSizes s = sizes();
   s.family = family;
   s.layers = 4;
@@ -184,7 +184,7 @@ ModelSizes padded(Family family) {
 }
 constexpr int64_t kBuffer = 4 * 8 * 16 * 4;  // bytes
 
-MemoryPlan with_recomputation(Family family, Recompute what, KeepMoves keep) {
+MemoryPlan with_recomputation(const FamilySpec* family, Recompute what, KeepMoves keep) {
   ModelSizes s = padded(family);
   s.recompute = what;
   s.keep_moves = keep;
@@ -199,20 +199,21 @@ int64_t kept_rows(const MemoryPlan& p) {
 }
 
 TEST(PlannedMemory, of_communication_aware_recomputation_is_two_buffers_a_layer) {
-  const auto extra = [&](Family family, KeepMoves keep) {
+  const auto extra = [&](const FamilySpec* family, KeepMoves keep) {
     return (kept_rows(with_recomputation(family, Recompute::full, keep)) -
             kept_rows(with_recomputation(family, Recompute::full, KeepMoves::none))) /
            2;
   };
-  EXPECT_EQ(extra(Family::ted, KeepMoves::all), 2 * kBuffer);
-  EXPECT_EQ(extra(Family::dtd, KeepMoves::all), 2 * kBuffer) << "the joined side";
-  EXPECT_EQ(extra(Family::dtd, KeepMoves::reduce_and_exchange), 2 * kBuffer / 2) << "the small side, tp = 2";
+  EXPECT_EQ(extra(&families::ted, KeepMoves::all), 2 * kBuffer);
+  EXPECT_EQ(extra(&families::dtd, KeepMoves::all), 2 * kBuffer) << "the joined side";
+  EXPECT_EQ(extra(&families::dtd, KeepMoves::reduce_and_exchange), 2 * kBuffer / 2) << "the small side, tp = 2";
 }
 
 TEST(PlannedMemory, of_recomputation_keeps_less_for_backward) {
   const auto kept = [&](Recompute what, KeepMoves keep) {
     int64_t most = 0;
-    for (const MemoryUse& use : with_recomputation(Family::dtd, what, keep).curve) most = std::max(most, use.of(kKept));
+    for (const MemoryUse& use : with_recomputation(&families::dtd, what, keep).curve)
+      most = std::max(most, use.of(kKept));
     return most;
   };
   EXPECT_LT(kept(Recompute::full, KeepMoves::none), kept(Recompute::full, KeepMoves::reduce_and_exchange));

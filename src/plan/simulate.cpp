@@ -95,8 +95,8 @@ Timeline simulate(const Schedule& schedule, const Timing& timing) {
   return timeline;
 }
 
-Schedule overlapped(const Schedule& schedule, const Machine& machine, int ranks_per_node) {
-  Pace pace{.lanes = lanes(schedule, ranks_per_node)};
+Schedule overlapped(const Schedule& schedule, const Machine& machine, NodeLanes nodes) {
+  Pace pace{.lanes = lanes(schedule, nodes.ranks_per_node)};
   for (const StepCost& cost : step_costs(schedule, check(schedule), machine)) pace.seconds.push_back(cost.seconds);
   return reorder(schedule, pace);
 }

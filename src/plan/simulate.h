@@ -3,6 +3,7 @@
 // of its group has started it. With predicted seconds a prediction; with measured ones the measured run.
 #pragma once
 #include "plan/cost.h"
+#include "schedule/lanes.h"
 
 namespace plait {
 
@@ -34,7 +35,7 @@ struct Timing {
 Timeline simulate(const Schedule& schedule, const Timing& timing);
 
 // The list in the order that overlaps best on this machine, its messages on lanes (see passes/order.h).
-Schedule overlapped(const Schedule& schedule, const Machine& machine, int ranks_per_node);
+Schedule overlapped(const Schedule& schedule, const Machine& machine, NodeLanes nodes);
 
 // Predicted; `rows` 1, or one for each rank.
 Timing predicted(const Schedule& schedule, const std::vector<StepCost>& costs, int rows = 1);

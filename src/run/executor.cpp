@@ -18,8 +18,8 @@ Executor::Executor(Schedule schedule, RankContext context, Keep keep)
       groups_(schedule_.mesh, context),
       buffers_(std::make_shared<Buffers>([context](int64_t bytes) { return context.memory(bytes); })),
       values_(schedule_.names.size()) {
-  const bool on_lanes = context_.ranks_per_node > 0 && context_.world;
-  lane_ = on_lanes ? lanes(schedule_, context_.ranks_per_node) : without_lanes(schedule_);
+  const bool on_lanes = context_.lanes && context_.world;
+  lane_ = on_lanes ? lanes(schedule_, context_.lanes->ranks_per_node) : without_lanes(schedule_);
   prepare_steps();
   plan_lifetimes(keep);
   prepare_memory();

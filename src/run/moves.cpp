@@ -27,8 +27,7 @@ std::shared_ptr<wire::Group> Groups::over(const std::vector<Atom>& atoms) {
   if (group) return group;
   if (context_.world) {
     std::vector<int> ranks = mesh_.group(context_.rank, atoms);
-    const wire::Caller caller{.lane = static_cast<int>(lane(ranks)),
-                              .lanes = context_.ranks_per_node > 0 ? kNumLanes - 1 : 0};
+    const wire::Caller caller{.lane = static_cast<int>(lane(ranks)), .lanes = context_.lanes ? kNumLanes - 1 : 0};
     return group = context_.world->group(context_.rank, std::move(ranks), caller);
   }
   expects(mesh_.ranks() == 1, "a schedule of several ranks needs a world");
@@ -36,8 +35,8 @@ std::shared_ptr<wire::Group> Groups::over(const std::vector<Atom>& atoms) {
 }
 
 Lane Groups::lane(const std::vector<int>& ranks) const {
-  const int node = context_.ranks_per_node;
-  if (node == 0) return Lane::compute;
+  if (!context_.lanes) return Lane::compute;
+  const int node = context_.lanes->ranks_per_node;
   const auto [least, most] = std::ranges::minmax(ranks);
   return least / node == most / node ? Lane::intra : Lane::inter;
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "run/call.h"
 #include "schedule/lanes.h"
@@ -15,8 +16,8 @@ struct RankContext {
   int rank = 0;
   wire::World* world = nullptr;  // null: a world of one
   at::ScalarType dtype = at::kFloat;
-  int64_t tile = kernels::kTile;  // parameters that an update works on at once
-  int ranks_per_node = 0;         // 0: messages in the compute thread; else on a lane for each level of the network
+  int64_t tile = kernels::kTile;        // parameters that an update works on at once
+  std::optional<NodeLanes> lanes = {};  // of messages, one for each level of the network
 
   // Fresh bytes from where messages are fast.
   at::Tensor memory(int64_t bytes) const;

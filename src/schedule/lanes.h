@@ -11,6 +11,12 @@ enum class Lane : int { compute, intra, inter };  // intra: messages within a no
 inline constexpr int kNumLanes = 3;
 std::string_view name(Lane lane);
 
+// Nodes of so many ranks, where messages have lanes; who has none performs them in the thread that computes.
+struct NodeLanes {
+  int ranks_per_node = 1;
+  bool operator==(const NodeLanes&) const = default;
+};
+
 // By step. A move takes the lane of the slowest level that it crosses; one that does not communicate is computing.
 std::vector<Lane> lanes(const Schedule& schedule, int ranks_per_node);
 

@@ -9,7 +9,6 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "machine/machine_file.h"
-#include "machine/machine_of.h"
 #include "schedule/text.h"
 #include "train/texts.h"
 
@@ -114,10 +113,11 @@ std::string shown(const std::string& value) {
 
 }  // namespace
 
-std::vector<AgreedSection> what_ranks_share(const Config& config, const TrainingStep& step) {
+std::vector<AgreedSection> what_ranks_share(const Planned& run, const TrainingStep& step) {
+  const Config& config = run.config;
   AgreedSection keys{"config", entries_of(to_toml(config))};
   std::erase_if(keys.entries, [](const AgreedEntry& e) { return e.name == "schedule.machine"; });
-  AgreedSection machine{"machine", entries_of(to_toml(machine_of(config)))};
+  AgreedSection machine{"machine", entries_of(to_toml(run.machine))};
   AgreedSection parameters{"parameters", {}}, list{"schedule", {}};
   const Mesh& mesh = step.schedule.mesh;
   for (const Parameter& p : step.parameters) {

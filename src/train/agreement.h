@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "config/config.h"
+#include "machine/machine_of.h"
 #include "model/step.h"
 #include "wire/group.h"
 
@@ -21,7 +21,7 @@ struct AgreedSection {
 
 // Config keys; constants of the machine; parameters with their types and seed; the list, step by step. Not
 // schedule.machine: what stands in rank 0's file counts.
-std::vector<AgreedSection> what_ranks_share(const Config& config, const TrainingStep& step);
+std::vector<AgreedSection> what_ranks_share(const Planned& run, const TrainingStep& step);
 
 // Every rank calls it. Compares hashes; where they differ all ranks throw the same InputError, one line that names the
 // first entry that differs and the ranks: "agreement: rank 3 has train.seed = 2, ranks 0-2 have 1".

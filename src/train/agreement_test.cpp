@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/errors.h"
+#include "machine/machine_file.h"
 #include "train/trainer.h"
 #include "wire/ranks.h"
 
@@ -28,9 +29,7 @@ Config config_with(std::vector<std::string> more) {
   return ready_config("", keys);
 }
 
-std::vector<AgreedSection> sections(const Config& config) {
-  return what_ranks_share(config, build_step(run_shape(config)));
-}
+std::vector<AgreedSection> sections(const Planned& run) { return what_ranks_share(run, build_step(run_shape(run))); }
 
 // What four ranks say when rank 3 brings something else.
 std::string said(const std::vector<AgreedSection>& usual, const std::vector<AgreedSection>& of_rank_3) {
@@ -77,9 +76,7 @@ TEST(Agreement, sees_another_list_and_other_constants) {
   EXPECT_EQ(changed[3].title, "schedule");
   changed[3].entries[20].value += " ";
   EXPECT_THAT(said(sections(config), changed), HasSubstr("rank 3 has line 21 of the list = "));
-  Config other = config;
-  other.schedule.machine = "x";
-  other.schedule.machine_text = R"(name = "m"
+  const Machine other = parse_machine(R"(name = "m"
 [compute]
 flops = 1e9
 memory_bytes = 1e9
@@ -89,8 +86,9 @@ all_reduce = {alpha = 1, beta = 1}
 all_gather = {alpha = 1, beta = 1}
 reduce_scatter = {alpha = 1, beta = 1}
 all_to_all = {alpha = 1, beta = 1}
-)";
-  EXPECT_THAT(said(sections(config), sections(other)),
+)",
+                                      "x");
+  EXPECT_THAT(said(sections(config), sections({config, other})),
               HasSubstr("rank 3 has name = \"m\", ranks 0-2 have \"a laptop\""));
 }
 

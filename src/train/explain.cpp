@@ -59,7 +59,8 @@ std::vector<double> StepWatch::medians() const {
   return medians;
 }
 
-Explanation explain(const Schedule& schedule, const Machine& machine, int ranks_per_node, const LoadProfile& load) {
+Explanation explain(const Schedule& schedule, const Machine& machine, std::optional<NodeLanes> lanes,
+                    const LoadProfile& load) {
   const std::vector<StepCost> costs = step_costs(schedule, check(schedule), machine, load);
   std::map<std::string, ExplainedKind> kinds;
   for (const Step& step : schedule.steps) {
@@ -69,7 +70,7 @@ Explanation explain(const Schedule& schedule, const Machine& machine, int ranks_
   }
   for (int step : issue_order(schedule))
     kinds[kind_of(schedule, schedule.steps[step])].predicted += costs[step].seconds;
-  Explanation all{.predicted = predicted_seconds(schedule, machine, ranks_per_node, load)};
+  Explanation all{.predicted = predicted_seconds(schedule, machine, lanes, load)};
   for (auto& [name, kind] : kinds) all.kinds.push_back(std::move(kind));
   std::ranges::stable_sort(all.kinds, std::greater{}, &ExplainedKind::predicted);
   return all;

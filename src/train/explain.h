@@ -40,7 +40,8 @@ struct Explanation {
 };
 
 // By the costs alone.
-Explanation explain(const Schedule& schedule, const Machine& machine, int ranks_per_node, const LoadProfile& load = {});
+Explanation explain(const Schedule& schedule, const Machine& machine, std::optional<NodeLanes> lanes,
+                    const LoadProfile& load = {});
 // With what was measured: `medians` of this rank. Every rank of the group of all calls it and gets the same.
 Explanation explain(Explanation predicted, const Schedule& schedule, const std::vector<double>& medians,
                     wire::Group& everyone);

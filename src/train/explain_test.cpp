@@ -32,7 +32,7 @@ TEST(Explanation, sums_what_repeats_and_tells_the_costs) {
   const Schedule s = list();
   const Machine m = default_machine(2);
   const auto costs = step_costs(s, check(s), m);
-  const Explanation e = explain(s, m, 0);
+  const Explanation e = explain(s, m, {});
   EXPECT_DOUBLE_EQ(of(e, "scale", &ExplainedKind::predicted), 2 * costs[0].seconds);
   EXPECT_DOUBLE_EQ(of(e, "gather", &ExplainedKind::predicted), 2 * costs[1].seconds);
   EXPECT_NEAR(e.predicted, 2 * (costs[0].seconds + costs[1].seconds), 1e-12);
@@ -45,7 +45,7 @@ TEST(Explanation, counts_a_message_from_when_the_last_rank_has_come) {
   std::vector<Explanation> all;
   wire::run_ranks({.ranks = 2, .timeout = wire::Seconds(10)}, [&](int rank, wire::World& world) {
     const std::vector<double> mine = rank == 0 ? std::vector<double>{1, 5} : std::vector<double>{3, 2};
-    const Explanation e = explain(explain(s, default_machine(2), 0), s, mine, *world.group(rank, {0, 1}));
+    const Explanation e = explain(explain(s, default_machine(2), {}), s, mine, *world.group(rank, {0, 1}));
     const std::lock_guard lock(mutex);
     all.push_back(e);
   });

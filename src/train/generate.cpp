@@ -21,8 +21,8 @@ namespace {
 // A model on one rank, with a forward schedule for each length of window it was asked for (powers of two).
 class Speaker {
  public:
-  explicit Speaker(const Checkpoint& checkpoint)
-      : config_(resolve(parse_config(checkpoint.config(), "the checkpoint's config"))), sizes_(sizes()) {
+  Speaker(const Checkpoint& checkpoint, const Catalogue& catalogue)
+      : config_(resolve(parse_config(checkpoint.config(), "the checkpoint's config", {}, catalogue))), sizes_(sizes()) {
     const Schedule s = build_logits(with_batch(sizes_, 1, 1)).schedule;
     const StepTypes where{s.mesh, 0, {}, {}, full_precision(dtype_of(config_))};
     for (const Leaf& leaf : s.leaves)
@@ -55,7 +55,7 @@ class Speaker {
   ModelSizes sizes() const {
     Config c = config_;
     c.mesh = {.tp = 1, .ep = 1, .esp = 1, .dp = 1, .threads = 1};
-    c.schedule = {.moe = "ted"};
+    c.schedule = {.moe = &families::ted};
     if (c.moe.gate == "expert_choice" && num_expert_layers(c) > 0)
       input_error(
           "moe.gate = \"expert_choice\" lets later tokens decide about earlier ones: it cannot go on with a text");
@@ -96,7 +96,7 @@ int64_t draw(const std::vector<double>& logits, double temperature, double u) {
 
 std::string generate(const std::string& checkpoint, const GenerateOptions& options) {
   const auto latest = find_latest(checkpoint);
-  Speaker speaker{Checkpoint(latest ? *latest : checkpoint)};
+  Speaker speaker(Checkpoint(latest ? *latest : checkpoint), options.catalogue);
   if (options.prompt.empty()) input_error("the prompt is empty: give at least one character to go on from");
   for (unsigned char byte : options.prompt)
     if (byte >= speaker.vocabulary())

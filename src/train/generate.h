@@ -4,6 +4,8 @@
 #include <functional>
 #include <string>
 
+#include "config/catalogue.h"
+
 namespace plait {
 
 struct GenerateOptions {
@@ -11,6 +13,7 @@ struct GenerateOptions {
   int64_t tokens = 200;      // to add
   double temperature = 0.8;  // 0: the most probable token
   uint64_t seed = 1;
+  const Catalogue& catalogue = built_in();                   // that the config of the run was read with
   std::function<void(const std::string& piece)> piece = {};  // the prompt, then each token as it is made
 };
 

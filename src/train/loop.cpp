@@ -11,7 +11,6 @@
 #include "base/errors.h"
 #include "base/files.h"
 #include "draw/curve.h"
-#include "machine/machine_of.h"
 #include "run/recording.h"
 #include "train/agreement.h"
 #include "train/lr.h"
@@ -77,16 +76,17 @@ class Journal {
 // One rank's walk through the run.
 class Walk {
  public:
-  Walk(const Config& config, const data::Corpus& corpus, const RunObserver& observer, RankContext context,
+  Walk(const Planned& run, const data::Corpus& corpus, const RunObserver& observer, RankContext context,
        Recording* recording)
-      : config_(config),
+      : run_(run),
+        config_(run.config),
         observer_(observer),
         context_(context),
         rank_(context.rank),
         recording_(recording),
-        trainer_(config, run_shape(config), corpus, context, kept(config, observer)),
+        trainer_(config_, run_shape(run), corpus, context, kept(run, observer)),
         world_(wire::everyone(*context.world, context.rank)),
-        rate_{config.optim.lr, config.optim.min_lr, config.optim.warmup_steps, config.train.steps},
+        rate_{config_.optim.lr, config_.optim.min_lr, config_.optim.warmup_steps, config_.train.steps},
         flops_(step_flops(trainer_.schedule())) {
     if (observer_.memory) rows_.emplace(trainer_.executor(), context_);
     if (observer_.explanation) watch_.emplace(trainer_.schedule().schedule);
@@ -107,9 +107,9 @@ class Walk {
   }
 
  private:
-  static Keep kept(const Config& config, const RunObserver& observer) {
+  static Keep kept(const Planned& run, const RunObserver& observer) {
     if (!observer.memory) return {};
-    return {RowWatch::tables(build_step(run_shape(config)).schedule)};
+    return {RowWatch::tables(build_step(run_shape(run)).schedule)};
   }
 
   // Who looks at the steps: the trace, and the memory until it is told.
@@ -130,10 +130,9 @@ class Walk {
   }
 
   void tell_seconds() {
-    const RunShape shape = run_shape(config_);
     const Schedule& schedule = trainer_.schedule().schedule;
     Explanation told =
-        explain(explain(schedule, machine_of(config_), shape.ranks_per_node), schedule, watch_->medians(), *world_);
+        explain(explain(schedule, run_.machine, run_shape(run_).lanes), schedule, watch_->medians(), *world_);
     std::ranges::nth_element(step_seconds_, step_seconds_.begin() + static_cast<int64_t>(step_seconds_.size() / 2));
     told.measured = step_seconds_[step_seconds_.size() / 2];
     if (rank_ == 0) observer_.explanation(told);
@@ -230,6 +229,7 @@ class Walk {
     if (rank_ == 0 && observer_.saved) observer_.saved(report_.checkpoint);
   }
 
+  const Planned& run_;
   const Config& config_;
   const RunObserver& observer_;
   RankContext context_;
@@ -256,18 +256,19 @@ void make_folder(const std::string& path) {
 
 }  // namespace
 
-RunReport train(const Config& config, const data::Corpus& corpus, const RunObserver& observer,
+RunReport train(const Planned& run, const data::Corpus& corpus, const RunObserver& observer,
                 const std::atomic<bool>& stop) {
-  expect_memory(config);
+  const Config& config = run.config;
+  expect_memory(run);
   make_folder(config.log.dir);
   RunReport report;
-  const TrainingStep step = build_step(run_shape(config));
-  const std::vector<AgreedSection> shared = what_ranks_share(config, step);
+  const TrainingStep step = build_step(run_shape(run));
+  const std::vector<AgreedSection> shared = what_ranks_share(run, step);
   std::optional<Recording> recording;
   if (observer.timeline) recording.emplace(step.schedule);
   wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
     agree(*wire::everyone(world, rank), shared);
-    Walk walk(config, corpus, observer, {rank, &world, dtype_of(config)}, recording ? &*recording : nullptr);
+    Walk walk(run, corpus, observer, {rank, &world, dtype_of(config)}, recording ? &*recording : nullptr);
     const RunReport mine = walk.run(stop);
     if (rank == 0 || wire::launched()) report = mine;
     if (recording && wire::launched()) recording->share(rank, *wire::everyone(world, rank));

@@ -42,7 +42,7 @@ struct RunObserver {
 // `stop` set (Ctrl-C): all ranks end after the step they are in, with a checkpoint. Throws InputError for a config that
 // does not fit memory.limit, before anything is allocated, and for a checkpoint in log.dir that does not fit the
 // config.
-RunReport train(const Config& config, const data::Corpus& corpus, const RunObserver& observer,
+RunReport train(const Planned& run, const data::Corpus& corpus, const RunObserver& observer,
                 const std::atomic<bool>& stop);
 
 }  // namespace plait

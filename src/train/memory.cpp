@@ -42,7 +42,7 @@ std::string what_lowers(const Config& c, MemoryTag tag) {
     if (shared && c.memory.zero < zero) ways.push_back(fmt::format("set memory.zero = {}", zero));
     ways.push_back(tag.expert ? "raise mesh.ep or mesh.esp" : "raise mesh.tp");
   } else {
-    if (tag.what == MemoryClass::kept && c.memory.recompute != "full")
+    if (tag.what == MemoryClass::kept && c.memory.recompute != Recompute::full)
       ways.push_back("set memory.recompute = \"full\"");
     if (c.train.micro_batch_size > 1) ways.push_back("lower train.micro_batch_size");
     ways.push_back("lower train.seq_length or raise mesh.tp");
@@ -58,20 +58,21 @@ Item item_of(at::ScalarType dtype) {
           .full = static_cast<int>(c10::elementSize(full_precision(dtype)))};
 }
 
-MemoryPlan predict_memory(const Config& config) {
-  const Schedule schedule = build_step(run_shape(config)).schedule;
-  return plan_memory(schedule, check(schedule), {.item = item_of(dtype_of(config))});
+MemoryPlan predict_memory(const Planned& run) {
+  const Schedule schedule = build_step(run_shape(run)).schedule;
+  return plan_memory(schedule, check(schedule), {.item = item_of(dtype_of(run.config))});
 }
 
-bool fits_memory(const Config& config) {
-  const std::optional<int64_t> limit = memory_limit(config);
-  return !limit || predict_memory(config).peak.total() <= *limit;
+bool fits_memory(const Planned& run) {
+  const std::optional<int64_t> limit = memory_limit(run.config);
+  return !limit || predict_memory(run).peak.total() <= *limit;
 }
 
-void expect_memory(const Config& config) {
+void expect_memory(const Planned& run) {
+  const Config& config = run.config;
   const std::optional<int64_t> limit = memory_limit(config);
   if (!limit) return;
-  const MemoryPlan plan = predict_memory(config);
+  const MemoryPlan plan = predict_memory(run);
   if (plan.peak.total() <= *limit) return;
   const Term term = largest_term(plan.peak);
   input_error("memory.limit = \"{}\", but a rank needs {}; the largest part of it is {}{}, {}: {}", config.memory.limit,

@@ -2,20 +2,20 @@
 #pragma once
 #include <optional>
 
-#include "config/config.h"
+#include "machine/machine_of.h"
 #include "plan/memory.h"
 #include "run/executor.h"
 
 namespace plait {
 
 // What a rank needs, with rows at their expected number: the same on every rank. Allocates nothing.
-MemoryPlan predict_memory(const Config& config);
+MemoryPlan predict_memory(const Planned& run);
 
 // Whether it fits memory.limit.
-bool fits_memory(const Config& config);
+bool fits_memory(const Planned& run);
 
 // Refuses a config that does not fit memory.limit: InputError, which names the largest term and what would lower it.
-void expect_memory(const Config& config);
+void expect_memory(const Planned& run);
 
 // Bytes of an element of real values, and of integers.
 Item item_of(at::ScalarType dtype);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "machine/machine_of.h"
+#include "base/errors.h"
 #include "plan/simulate.h"
 #include "schedule/lanes.h"
 
@@ -13,25 +13,29 @@ namespace {
 
 // Bytes of an element of a sum of gradients.
 int64_t sum_bytes(const Config& c) {
-  if (c.train.dtype == "float64") return 8;
-  return c.memory.grad_dtype == "param" && c.train.dtype != "float32" ? 2 : 4;
+  if (c.train.dtype == RunType::float64) return 8;
+  return c.memory.grad_dtype == SumType::param && c.train.dtype != RunType::float32 ? 2 : 4;
 }
 
 }  // namespace
 
-RunShape run_shape(const Config& c) {
-  const int node = static_cast<int>(c.mesh.node);
-  RunShape shape{.mesh = Mesh({.ranks = static_cast<int>(num_ranks(c)),
-                               .tp = static_cast<int>(c.mesh.tp),
-                               .esp = static_cast<int>(c.mesh.esp),
-                               .ep = static_cast<int>(c.mesh.ep),
-                               .node = c.schedule.dispatch == "direct" ? 0 : node}),
+Mesh mesh_of(const Config& c) {
+  return Mesh({.ranks = static_cast<int>(num_ranks(c)),
+               .tp = static_cast<int>(c.mesh.tp),
+               .esp = static_cast<int>(c.mesh.esp),
+               .ep = static_cast<int>(c.mesh.ep),
+               .node = c.schedule.dispatch == Dispatch::direct ? 0 : static_cast<int>(c.mesh.node)});
+}
+
+RunShape run_shape(const Planned& run) {
+  const Config& c = run.config;
+  RunShape shape{.mesh = mesh_of(c),
                  .sizes = model_sizes(c),
                  .optimizer = optimizer(c),
                  .num_micro = static_cast<int>(micro_batches(c))};
   shape.tile = c.memory.tile;
-  if (c.schedule.lanes) shape.ranks_per_node = node;
-  if (c.schedule.order == "overlap") shape.pace = machine_of(c);
+  if (c.schedule.lanes) shape.lanes = NodeLanes{static_cast<int>(c.mesh.node)};
+  if (c.schedule.order == StepOrder::overlap) shape.pace = run.machine;
   const int64_t item = sum_bytes(c);
   if (c.schedule.bucket > 0) shape.bucket = std::max<int64_t>(1, std::llround(c.schedule.bucket * (1 << 20)) / item);
   return shape;
@@ -39,32 +43,36 @@ RunShape run_shape(const Config& c) {
 
 TrainingStep build_step(const RunShape& shape) {
   TrainingStep step = build_step(shape.mesh, shape.sizes, shape.optimizer, {shape.num_micro, shape.bucket});
-  if (shape.pace) step.schedule = overlapped(step.schedule, *shape.pace, shape.ranks_per_node);
+  expects(!shape.pace || shape.lanes, "build_step: what overlaps has lanes");
+  if (shape.pace) step.schedule = overlapped(step.schedule, *shape.pace, *shape.lanes);
   return step;
 }
 
 RunShape one_rank(const RunShape& shape) {
   RunShape one = shape;
   one.mesh = Mesh();
-  one.bucket = one.ranks_per_node = 0;
+  one.bucket = 0;
+  one.lanes.reset();
   one.pace.reset();
-  one.sizes.family = Family::ted;
+  one.sizes.family = &families::ted;
   one.sizes.dispatch = Dispatch::direct;
   one.sizes.pad_rows = false;
   one.sizes.chunks = 1;
   one.sizes.chunks_backward = 0;
-  if (shape.sizes.family == Family::parm && shape.mesh.extent(Axis::tp) > 1)
+  if (shape.sizes.family->copies() && shape.mesh.extent(Axis::tp) > 1)
     one.sizes.group = one.sizes.capacity = 0;  // its groups count copies; it drops nothing
   if (!one.sizes.capacity) one.sizes.drop = Drop::none;
   return one;
 }
 
 at::ScalarType dtype_of(const Config& config) {
-  const std::string& name = config.train.dtype;
-  return name == "float64"    ? at::kDouble
-         : name == "bfloat16" ? at::kBFloat16
-         : name == "float16"  ? at::kHalf
-                              : at::kFloat;
+  switch (config.train.dtype) {
+    case RunType::float32: return at::kFloat;
+    case RunType::float64: return at::kDouble;
+    case RunType::bfloat16: return at::kBFloat16;
+    case RunType::float16: return at::kHalf;
+  }
+  return at::kFloat;
 }
 
 data::CorpusSource corpus_source(const Config& config) {
@@ -75,7 +83,7 @@ data::CorpusSource corpus_source(const Config& config) {
 }
 
 wire::LocalOptions local_options(const Config& config) {
-  const Mesh mesh = run_shape(config).mesh;
+  const Mesh mesh = mesh_of(config);
   return {.ranks = mesh.ranks(),
           .timeout = wire::Seconds(config.log.timeout),
           .threads = static_cast<int>(config.mesh.threads),

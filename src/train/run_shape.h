@@ -5,8 +5,9 @@
 
 #include "data/corpus.h"
 #include "kernels/cpu/optimizer.h"
-#include "machine/machine.h"
+#include "machine/machine_of.h"
 #include "model/step.h"
+#include "schedule/lanes.h"
 #include "wire/local.h"
 
 namespace plait {
@@ -18,12 +19,13 @@ struct RunShape {
   ModelSizes sizes;
   Optimizer optimizer;
   int num_micro = 1;
-  int64_t bucket = 0;           // elements of gradients in a message; 0: all
-  int ranks_per_node = 0;       // of the lanes of messages; 0: in the rank's own thread
-  std::optional<Machine> pace;  // the list in the order that overlaps best there; none: as written
+  int64_t bucket = 0;              // elements of gradients in a message; 0: all
+  std::optional<NodeLanes> lanes;  // of messages
+  std::optional<Machine> pace;     // the list in the order that overlaps best there; none: as written
   int64_t tile = kernels::kTile;
 };
-RunShape run_shape(const Config& config);
+RunShape run_shape(const Planned& run);
+Mesh mesh_of(const Config& config);
 // The same numbers on one rank: same micro-batches, gate groups and capacity.
 RunShape one_rank(const RunShape& shape);
 // The step that a run of this shape performs.

@@ -18,7 +18,7 @@ namespace plait {
 namespace {
 
 RankContext with_lanes(RankContext context, const RunShape& shape) {
-  context.ranks_per_node = shape.ranks_per_node;
+  context.lanes = shape.lanes;
   context.tile = shape.tile;
   return context;
 }

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/table.h"
-#include "machine/machine_of.h"
 
 namespace plait {
 namespace {
@@ -25,7 +24,7 @@ std::string choice_text(const ChosenSchedule& chosen) {
   std::vector<std::string> header = {"", "schedule of a layer", "predicted ms"};
   if (any) header.insert(header.end(), {"tried ms", "predicted/tried"});
   Table table(header);
-  std::set<Family> seen;
+  std::set<const FamilySpec*> seen;
   for (size_t i = 0; i < chosen.choices.size(); ++i) {
     const Choice& c = chosen.choices[i];
     if (!seen.insert(c.candidate.family).second && i > kRunnersUp && !tried(c)) continue;
@@ -44,7 +43,7 @@ std::string choice_title(const ChosenSchedule& chosen) {
     case ChosenSchedule::By::checkpoint: return "schedule that the checkpoint was written by";
     case ChosenSchedule::By::prediction: break;
   }
-  return fmt::format("schedule chosen on {}", machine_of(chosen.config).name);
+  return fmt::format("schedule chosen on {}", chosen.run.machine.name);
 }
 
 std::string explanation_text(const ChosenSchedule& chosen, const Explanation& e) {

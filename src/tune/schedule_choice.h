@@ -1,15 +1,15 @@
 // The machine that a run is planned for, and what schedule.moe = "auto" becomes on it.
 #pragma once
-#include "config/config.h"
+#include "machine/machine_of.h"
 #include "tune/trials.h"
 
 namespace plait {
 
 // The config with rank 0's machine. Every rank of the group calls it; only rank 0 needs the file.
-Config with_machine_of_first(wire::Group& everyone, Config config);
+Planned with_machine_of_first(wire::Group& everyone, const Config& config);
 
 struct ChosenSchedule {
-  Config config;  // resolved and valid, of one family
+  Planned run;  // its config resolved and valid, of one family
   // The first one was taken; then those that were tried, by what was measured, and the others as they were predicted.
   // Empty where the config names a family.
   std::vector<Choice> choices;
@@ -17,8 +17,8 @@ struct ChosenSchedule {
 };
 
 // A function of the config and its machine alone, so that all ranks choose the same. Only what computes the same as
-// "sharded" does with this config stands to choose: same gate groups, capacity and auxiliary losses.
-ChosenSchedule choose_schedule(const Config& config, const LoadProfile& load = {});
+// the reference family does with this config stands to choose: same gate groups, capacity and auxiliary losses.
+ChosenSchedule choose_schedule(const Planned& run, const LoadProfile& load = {});
 
 // The same for all ranks of the config, whose processes may have read different files: what a verb does first.
 ChosenSchedule agreed_schedule(const Config& config);

@@ -44,22 +44,16 @@ Machine machine(double alpha, double beta) {
   return m;
 }
 
-Config on(const Machine& machine, Config config) {
-  config.schedule.machine = "m.toml";
-  config.schedule.machine_text = to_toml(machine);
-  return config;
-}
-
 TEST(Auto, follows_the_machine) {
-  const ChosenSchedule few = choose_schedule(on(machine(1e-2, 0), auto_config({}))),
-                       thin = choose_schedule(on(machine(0, 1e-6), auto_config({})));
+  const ChosenSchedule few = choose_schedule({auto_config({}), machine(1e-2, 0)}),
+                       thin = choose_schedule({auto_config({}), machine(0, 1e-6)});
   EXPECT_NE(few.choices.front().candidate, thin.choices.front().candidate);
   EXPECT_EQ(thin.choices.front().candidate.fuse, Fuse::no) << "fused messages send more between nodes";
-  EXPECT_EQ(name(thin.choices.front().candidate.family), thin.config.schedule.moe);
+  EXPECT_EQ(thin.choices.front().candidate.family, thin.run.config.schedule.moe);
   for (const ChosenSchedule& chosen : {few, thin}) {
-    validate(chosen.config);
-    EXPECT_EQ(choose_schedule(chosen.config).config, chosen.config) << "what is named is not chosen again";
-    EXPECT_EQ(resolve(parse_config(to_toml(chosen.config), "saved")).schedule.moe, chosen.config.schedule.moe);
+    validate(chosen.run.config);
+    EXPECT_EQ(choose_schedule(chosen.run).run.config, chosen.run.config) << "what is named is not chosen again";
+    EXPECT_EQ(resolve(parse_config(to_toml(chosen.run.config), "saved")).schedule.moe, chosen.run.config.schedule.moe);
   }
 }
 
@@ -72,17 +66,17 @@ TEST(Auto, is_the_same_on_ranks_that_were_given_different_machines) {
     DurableFile file(mine.schedule.machine);
     file.write(to_toml(machine(rank == 0 ? 1e-2 : 0, rank == 0 ? 0 : 1e-6)));
     file.commit();
-    mine = with_machine_of_first(*world.group(rank, {0, 1, 2, 3}), mine);
-    chosen[rank] = to_string(choose_schedule(mine).choices.front().candidate);
+    const Planned planned = with_machine_of_first(*world.group(rank, {0, 1, 2, 3}), mine);
+    chosen[rank] = to_string(choose_schedule(planned).choices.front().candidate);
   });
   EXPECT_THAT(chosen, testing::Each(chosen[0]));
-  EXPECT_EQ(chosen[0], to_string(choose_schedule(on(machine(1e-2, 0), auto_config({}))).choices.front().candidate));
-  EXPECT_NE(chosen[0], to_string(choose_schedule(on(machine(0, 1e-6), auto_config({}))).choices.front().candidate));
+  EXPECT_EQ(chosen[0], to_string(choose_schedule({auto_config({}), machine(1e-2, 0)}).choices.front().candidate));
+  EXPECT_NE(chosen[0], to_string(choose_schedule({auto_config({}), machine(0, 1e-6)}).choices.front().candidate));
 }
 
 std::set<std::string> families(const std::vector<std::string>& more) {
   std::set<std::string> all;
-  for (const Choice& c : choose_schedule(auto_config(more)).choices) all.insert(std::string(name(c.candidate.family)));
+  for (const Choice& c : choose_schedule(auto_config(more)).choices) all.insert(std::string(c.candidate.family->name));
   return all;
 }
 
@@ -96,12 +90,33 @@ TEST(Auto, chooses_only_among_what_computes_the_same) {
       << "an odd number of slots is not cut over two ranks";
 }
 
+// A family that is s1 by another name, and the only one beside the usual one.
+TEST(Auto, chooses_among_the_families_that_the_config_was_read_with) {
+  FamilySpec twin = families::s1;
+  twin.name = "twin";
+  const Catalogue two{.families = {&families::sharded, &twin}};
+  Config config = auto_config({"schedule.lanes=true"});
+  config.catalogue = two;
+  const ChosenSchedule chosen = choose_schedule(config);
+  std::set<const FamilySpec*> seen;
+  for (const Choice& c : chosen.choices) seen.insert(c.candidate.family);
+  EXPECT_EQ(seen, (std::set<const FamilySpec*>{&families::sharded, &twin}));
+  std::vector<Choice> at_rank_1;
+  wire::run_ranks({.ranks = 2, .timeout = wire::Seconds(10)}, [&](int rank, wire::World& world) {
+    const std::vector<Choice> mine = rank == 0 ? chosen.choices : std::vector<Choice>{};
+    std::vector<Choice> theirs = of_first(*world.group(rank, {0, 1}), mine, two.families);
+    if (rank == 1) at_rank_1 = std::move(theirs);
+  });
+  ASSERT_EQ(at_rank_1.size(), chosen.choices.size());
+  for (size_t i = 0; i < at_rank_1.size(); ++i) EXPECT_EQ(at_rank_1[i].candidate, chosen.choices[i].candidate);
+}
+
 TEST(Auto, keeps_the_gate_groups_of_sharded_in_every_family) {
   Config config = auto_config({"moe.capacity=1.0"});
   const int64_t group = 16 / 2 * 64 / 2;  // of the tokens of a data rank, half
   for (double alpha : {1e-2, 0.}) {
-    const ChosenSchedule chosen = choose_schedule(on(machine(alpha, 1e-6), config));
-    EXPECT_EQ(model_sizes(chosen.config).group, group);
+    const ChosenSchedule chosen = choose_schedule({config, machine(alpha, 1e-6)});
+    EXPECT_EQ(model_sizes(chosen.run.config).group, group);
   }
 }
 
@@ -113,7 +128,7 @@ TEST(Auto, refuses_by_name_what_it_decides) {
       EXPECT_THAT(error.what(), testing::HasSubstr("it is chosen (schedule.moe = \"auto\")"));
     }
   EXPECT_THROW(auto_config({"schedule.lanes=true", "schedule.order=written"}), InputError);
-  EXPECT_EQ(choose_schedule(auto_config({"schedule.lanes=true"})).config.schedule.order, "overlap");
+  EXPECT_EQ(choose_schedule(auto_config({"schedule.lanes=true"})).run.config.schedule.order, StepOrder::overlap);
 }
 
 TEST(Auto, tries_its_favourites_on_the_ranks_and_takes_the_fastest) {
@@ -126,12 +141,12 @@ TEST(Auto, tries_its_favourites_on_the_ranks_and_takes_the_fastest) {
   ASSERT_FALSE(told.empty());
   EXPECT_EQ(told.front(), fmt::format("tries 2 of {} schedules of a layer", chosen.choices.size()));
   EXPECT_EQ(told[1], "tries 1 more");
-  EXPECT_EQ(chosen.config.schedule.moe, name(chosen.choices.front().candidate.family));
+  EXPECT_EQ(chosen.run.config.schedule.moe, chosen.choices.front().candidate.family);
   EXPECT_EQ(std::ranges::count_if(chosen.choices, [](const Choice& c) { return c.measured > 0; }), 3);
   for (size_t i = 0; i < 3; ++i) EXPECT_GT(chosen.choices[i].measured, 0) << "those that were tried stand first";
   EXPECT_EQ(chosen.choices.size(), choose_schedule(auto_config({})).choices.size());
-  validate(chosen.config);
-  EXPECT_EQ(tried_schedule(chosen.config, agreed_schedule(chosen.config)).config, chosen.config)
+  validate(chosen.run.config);
+  EXPECT_EQ(tried_schedule(chosen.run.config, agreed_schedule(chosen.run.config)).run.config, chosen.run.config)
       << "what is named is not chosen again";
 }
 
@@ -140,7 +155,7 @@ TEST(Auto, without_trials_takes_what_is_predicted) {
   const Config config = auto_config({"schedule.trials=0", "log.dir=" + folder.str()});
   const ChosenSchedule chosen = tried_schedule(config, agreed_schedule(config));
   EXPECT_EQ(chosen.by, ChosenSchedule::By::prediction);
-  EXPECT_EQ(chosen.config, choose_schedule(config).config);
+  EXPECT_EQ(chosen.run.config, choose_schedule(config).run.config);
 }
 
 // Of a run in this folder that got as far as one step.
@@ -153,7 +168,10 @@ void save_run_of(const Config& config) {
 
 TEST(Auto, goes_on_from_a_checkpoint_with_the_schedule_that_wrote_it) {
   // s2 sends fused messages where nothing else is said.
-  for (const auto& [written, fuse] : {std::pair{"ted", "auto"}, {"s2", "yes"}, {"s2", "auto"}, {"s1", "no"}}) {
+  for (const auto& [written, fuse] : {std::pair{&families::ted, Fusing::by_family},
+                                      {&families::s2, Fusing::yes},
+                                      {&families::s2, Fusing::by_family},
+                                      {&families::s1, Fusing::no}}) {
     const ScratchFolder folder;
     const Config config = auto_config({"schedule.trials=2", "log.dir=" + folder.str()});
     Config begun = config;
@@ -162,9 +180,9 @@ TEST(Auto, goes_on_from_a_checkpoint_with_the_schedule_that_wrote_it) {
     save_run_of(begun);
     const ChosenSchedule chosen = tried_schedule(config, agreed_schedule(config));
     EXPECT_EQ(chosen.by, ChosenSchedule::By::checkpoint);
-    EXPECT_EQ(chosen.config.schedule.moe, written);
-    EXPECT_EQ(model_sizes(chosen.config).fuse, model_sizes(begun).fuse) << written << " " << fuse;
-    EXPECT_EQ(name(chosen.choices.front().candidate.family), written);
+    EXPECT_EQ(chosen.run.config.schedule.moe, written);
+    EXPECT_EQ(model_sizes(chosen.run.config).fuse, model_sizes(begun).fuse) << written->name << " " << word(fuse);
+    EXPECT_EQ(chosen.choices.front().candidate.family, written);
   }
 }
 
@@ -183,12 +201,12 @@ TEST(Auto, tries_nothing_that_does_not_fit_the_memory_of_a_rank) {
   const auto tried_families = [&] {
     std::set<std::string> all;
     for (const Choice& c : tried_schedule(config, agreed_schedule(config)).choices)
-      if (c.measured > 0) all.insert(std::string(name(c.candidate.family)));
+      if (c.measured > 0) all.insert(std::string(c.candidate.family->name));
     return all;
   };
   EXPECT_TRUE(tried_families().contains("ted"));
   Config tight = config;
-  tight.schedule.moe = "sharded";
+  tight.schedule.moe = &families::sharded;
   config.memory.limit = std::to_string(predict_memory(tight).peak.total());
   const std::set<std::string> left = tried_families();
   EXPECT_TRUE(left.contains("sharded"));
@@ -198,7 +216,7 @@ TEST(Auto, tries_nothing_that_does_not_fit_the_memory_of_a_rank) {
 TEST(Auto, of_a_model_without_experts_is_the_usual_schedule) {
   const ChosenSchedule chosen =
       choose_schedule(ready_config("", std::vector<std::string>{"moe.every=0", "schedule.moe=auto", "mesh.tp=2"}));
-  EXPECT_EQ(chosen.config.schedule.moe, "sharded");
+  EXPECT_EQ(chosen.run.config.schedule.moe, &families::sharded);
   EXPECT_TRUE(chosen.choices.empty());
 }
 

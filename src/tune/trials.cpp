@@ -26,7 +26,7 @@ struct Runner {
 };
 
 std::unique_ptr<LayerRank> made(const Candidate& c, const TrialLayer& trial, RankContext context) {
-  context.ranks_per_node = c.lanes;
+  context.lanes = c.lanes;
   return std::make_unique<LayerRank>(layer_of(trial.mesh, trial.sizes, c, trial.machine),
                                      with(one_layer(trial.sizes), c), context);
 }
@@ -40,17 +40,20 @@ void make(std::vector<Runner>& runners, const TrialLayer& trial, RankContext con
 // Choices that nobody has tried, as numbers.
 struct Written {
   static constexpr size_t kNumbers = 6;
-  std::vector<int64_t> numbers;
+  const std::vector<const FamilySpec*>& families;
+  std::vector<int64_t> numbers = {};
 
   void add(const Choice& choice) {
     const Candidate& c = choice.candidate;
-    numbers.insert(numbers.end(), {static_cast<int64_t>(c.family), c.fuse == Fuse::yes, c.chunks, c.chunks_backward,
-                                   c.lanes, std::llround(1e12 * choice.seconds)});
+    numbers.insert(numbers.end(),
+                   {std::ranges::find(families, c.family) - families.begin(), c.fuse == Fuse::yes, c.chunks,
+                    c.chunks_backward, c.lanes ? c.lanes->ranks_per_node : 0, std::llround(1e12 * choice.seconds)});
   }
   std::vector<Choice> read() const {
     std::vector<Choice> all;
     for (auto n = numbers.begin(); n != numbers.end(); n += kNumbers)
-      all.push_back({{static_cast<Family>(n[0]), n[1] ? Fuse::yes : Fuse::no, n[2], n[3], static_cast<int>(n[4])},
+      all.push_back({{families[static_cast<size_t>(n[0])], n[1] ? Fuse::yes : Fuse::no, n[2], n[3],
+                      n[4] ? std::optional(NodeLanes{static_cast<int>(n[4])}) : std::nullopt},
                      static_cast<double>(n[5]) * 1e-12});
     return all;
   }
@@ -81,7 +84,7 @@ void glance(std::vector<Choice> choices, const TrialLayer& layer, RankContext co
     std::erase_if(choices, [&](const Choice& c) { return !layer.fits(c.candidate); });
   GroupClock clock(context.rank, *context.world);
   const double row = layer.seconds / 250;
-  for (Choice choice : of_first(*wire::everyone(*context.world, context.rank), choices)) {
+  for (Choice choice : of_first(*wire::everyone(*context.world, context.rank), choices, layer.families)) {
     const std::unique_ptr<LayerRank> tried = made(choice.candidate, layer, context);
     choice.measured = clock.median(work(*tried, clock), {.seconds = 4 * row, .least = 1, .most = 3, .row = row});
     all.push_back({choice, clock.agreed(static_cast<double>(tried->executor().memory().total()))});
@@ -125,8 +128,9 @@ void look(std::vector<Runner>& runners, std::vector<Choice>& left, GroupClock& c
 
 }  // namespace
 
-std::vector<Choice> of_first(wire::Group& everyone, const std::vector<Choice>& mine) {
-  Written written;
+std::vector<Choice> of_first(wire::Group& everyone, const std::vector<Choice>& mine,
+                             const std::vector<const FamilySpec*>& families) {
+  Written written{families};
   for (const Choice& choice : mine) written.add(choice);
   written.numbers.resize(numbers_of_all(everyone, written.numbers.size()).front());
   if (written.numbers.empty()) return {};

@@ -12,8 +12,9 @@ namespace plait {
 struct TrialLayer {
   const Mesh& mesh;
   const ModelSizes& sizes;
-  const Machine& machine;     // that lists on lanes are ordered for
-  size_t most = 16;           // schedules to try
+  const Machine& machine;                                                // that lists on lanes are ordered for
+  const std::vector<const FamilySpec*>& families = built_in().families;  // of all choices
+  size_t most = 16;                                                      // schedules to try
   double seconds = 3;         // to look at those near the fastest; large layers take longer
   int64_t bytes = INT64_MAX;  // that layers may take of a rank while they take turns; two of them do in any case
   std::function<bool(const Candidate&)> fits = {};  // asked at rank 0: what may be tried; all without it
@@ -22,8 +23,9 @@ struct TrialLayer {
 // Called at rank 0 with a line of what is tried now.
 using TellTrial = std::function<void(const std::string& line)>;
 
-// Rank 0's choices, at all. Every member calls it.
-std::vector<Choice> of_first(wire::Group& everyone, const std::vector<Choice>& mine);
+// Rank 0's choices, of these families, at all. Every member calls it.
+std::vector<Choice> of_first(wire::Group& everyone, const std::vector<Choice>& mine,
+                             const std::vector<const FamilySpec*>& families = built_in().families);
 
 // The favourites of the choices with what was measured: first the one in the fewest parts of those that are as good as
 // the fastest, then the others, fastest first. The best of each kind run a few times, one after another; then others

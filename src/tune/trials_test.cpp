@@ -36,10 +36,10 @@ std::vector<std::vector<Choice>> tried_on_all_ranks(const std::vector<Choice>& c
   return all;
 }
 
-const std::vector<Choice> kChoices = {{{Family::parm}, 1e-3},
-                                      {{Family::sharded, Fuse::no, 2, 2, 4}, 1.1e-3},
-                                      {{Family::sharded}, 1.2e-3},
-                                      {{Family::s2}, 1.3e-3}};
+const std::vector<Choice> kChoices = {{{&families::parm}, 1e-3},
+                                      {{&families::sharded, Fuse::no, 2, 2, NodeLanes{4}}, 1.1e-3},
+                                      {{&families::sharded}, 1.2e-3},
+                                      {{&families::s2}, 1.3e-3}};
 
 TEST(Trials, measure_every_choice_and_put_the_fastest_first) {
   const std::vector<Choice> tried = tried_on_all_ranks(kChoices)[0];
@@ -50,7 +50,7 @@ TEST(Trials, measure_every_choice_and_put_the_fastest_first) {
     EXPECT_GT(found->measured, 0);
     EXPECT_EQ(found->seconds, c.seconds);
   }
-  EXPECT_NE(tried.front().candidate.family, Family::parm) << "it does four times the work";
+  EXPECT_NE(tried.front().candidate.family, &families::parm) << "it does four times the work";
 }
 
 TEST(Trials, end_alike_on_all_ranks) {

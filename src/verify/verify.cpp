@@ -136,14 +136,14 @@ void append(std::vector<Difference>& all, const std::vector<Difference>& more) {
 }
 
 Config in_float64(Config config) {
-  config.train.dtype = "float64";
+  config.train.dtype = RunType::float64;
   return config;
 }
 
 // The list of the given precision: a mixed one is checked with its casts, in float64 like any other.
-RunShape shape_in_float64(const Config& given) {
-  RunShape shape = run_shape(in_float64(given));
-  shape.sizes.precision = model_sizes(given).precision;
+RunShape shape_in_float64(const Planned& given) {
+  RunShape shape = run_shape({in_float64(given.config), given.machine});
+  shape.sizes.precision = model_sizes(given.config).precision;
   return shape;
 }
 
@@ -155,8 +155,8 @@ double VerifyReport::largest() const {
   return most;
 }
 
-VerifyReport verify(const Config& given, const data::Corpus& corpus) {
-  const Config config = in_float64(given);
+VerifyReport verify(const Planned& given, const data::Corpus& corpus) {
+  const Config config = in_float64(given.config);
   VerifyReport report;
   for (Optimizer::Kind kind : {Optimizer::Kind::sgd, Optimizer::Kind::adamw}) {
     RunShape shape = shape_in_float64(given);
@@ -267,8 +267,8 @@ class Search {
 
 }  // namespace
 
-std::string locate(const Config& given, const data::Corpus& corpus) {
-  const Config config = in_float64(given);
+std::string locate(const Planned& given, const data::Corpus& corpus) {
+  const Config config = in_float64(given.config);
   const RunShape shape = shape_in_float64(given);
   return Search(everything(config, shape, corpus), everything(config, one_rank(shape), corpus)).first();
 }

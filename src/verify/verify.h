@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "config/config.h"
 #include "data/corpus.h"
+#include "machine/machine_of.h"
 
 namespace plait {
 
@@ -25,11 +25,11 @@ struct VerifyReport {
   bool agrees() const { return replicas.empty() && largest() < 1e-9; }
 };
 
-// `config` is resolved and valid; its dtype is taken as float64.
-VerifyReport verify(const Config& config, const data::Corpus& corpus);
+// The config is resolved and valid; its dtype is taken as float64.
+VerifyReport verify(const Planned& run, const data::Corpus& corpus);
 
 // The first value, in the order of the layout's list, that differs from one rank by more than 1e-9 or is not finite;
 // empty when there is none. Rows on their way to experts are looked at when they are back.
-std::string locate(const Config& config, const data::Corpus& corpus);
+std::string locate(const Planned& run, const data::Corpus& corpus);
 
 }  // namespace plait

@@ -18,13 +18,13 @@ constexpr Layout kLayouts[] = {{4, 2, 2, 2}, {8, 2, 2, 2}, {8, 2, 4, 2}, {8, 4, 
 // What the layout decides is left open, to be filled again.
 Config at_layout(Config c, const VerifyCase& v) {
   c.schedule.moe = v.family;
-  if (c.schedule.moe == "ted" || c.schedule.moe == "dtd" || c.schedule.moe == "parm") c.schedule.fuse = "auto";
+  if (!v.family->can_fuse()) c.schedule.fuse = Fusing::by_family;
   c.mesh = {.tp = v.tp, .ep = v.ep, .esp = v.esp, .dp = v.dp, .threads = 1};
   c.train.micro_batch_size = 0;
   const double enough = static_cast<double>(c.moe.num_experts) / static_cast<double>(c.moe.num_experts_per_tok);
   if (!v.padded) {
     c.moe.capacity.reset();
-  } else if (v.family == "parm" && v.tp > 1) {
+  } else if (v.family->copies() && v.tp > 1) {
     c.moe.capacity = std::max(c.moe.capacity.value_or(0), enough);
   } else {
     c.moe.capacity = c.moe.capacity.value_or(1);
@@ -35,13 +35,13 @@ Config at_layout(Config c, const VerifyCase& v) {
 }  // namespace
 
 std::string VerifyCase::text() const {
-  return fmt::format("{} on {} ranks (tp {}, dp {}; esp {}, ep {}), {}", family, tp * dp, tp, dp, esp, ep,
+  return fmt::format("{} on {} ranks (tp {}, dp {}; esp {}, ep {}), {}", family->name, tp * dp, tp, dp, esp, ep,
                      padded ? "padded" : "dropless");
 }
 
 std::vector<VerifyCase> verify_matrix(const Config& config) {
   std::vector<VerifyCase> cases;
-  for (const char* family : {"ted", "dtd", "s1", "s2", "parm", "sharded"})
+  for (const FamilySpec* family : usual_last(*config.catalogue))
     for (const Layout& l : kLayouts)
       for (bool padded : {false, true}) {
         VerifyCase v{family, l.tp, l.esp, l.ep, l.ranks / l.tp, padded, {}, {}};

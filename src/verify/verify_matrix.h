@@ -9,7 +9,7 @@
 namespace plait {
 
 struct VerifyCase {
-  std::string family;
+  const FamilySpec* family;
   int64_t tp = 1, esp = 1, ep = 1, dp = 1;
   bool padded = false;
   Config config;        // resolved
@@ -19,7 +19,8 @@ struct VerifyCase {
 };
 
 // All of them, by family. `config` is resolved; it says everything but family, mesh and capacity. Where it has no
-// capacity, the padded cases get one of a fair share, and parm, which must drop nothing, room for every token.
+// capacity, the padded cases get one of a fair share, and families that gate copies, which must drop nothing, room for
+// every token.
 std::vector<VerifyCase> verify_matrix(const Config& config);
 
 }  // namespace plait

@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <thread>
 
 #include "wire/ranks.h"
@@ -62,12 +63,15 @@ TEST(RunRanks, keeps_an_input_error_as_it_was) {
 }
 
 TEST(RunRanks, leaves_behind_a_rank_that_does_not_come_back) {
-  const auto message = failure_of(options(2, 0.1), [](int rank, World&) {
+  const auto told = std::make_shared<std::latch>(1), ended = std::make_shared<std::latch>(1);
+  const auto message = failure_of(options(2, 0.1), [=](int rank, World&) {
     if (rank == 1) throw std::runtime_error("broken");
-    std::this_thread::sleep_for(Seconds(0.6));
+    told->wait();
+    ended->count_down();
   });
   EXPECT_EQ(message, "rank 1 (tp 1, dp 0): broken; rank 0 (tp 0, dp 0) has not ended");
-  std::this_thread::sleep_for(Seconds(0.6));  // let it end within this test
+  told->count_down();
+  ended->wait();  // within this test
 }
 
 TEST(RunRanks, gives_every_rank_its_threads_and_the_caller_its_own_back) {
@@ -78,19 +82,19 @@ TEST(RunRanks, gives_every_rank_its_threads_and_the_caller_its_own_back) {
 }
 
 TEST(Deadline, names_the_collective_its_group_and_who_has_not_arrived) {
-  const auto message = failure_of(options(3, 0.3), [](int rank, World& world) {
+  const auto message = failure_of(options(3, 1.5), [](int rank, World& world) {
     if (rank == 1) return;
     const auto group = world.group(rank, {0, 2});
     for (int i = 0; i < 4; ++i) group->all_reduce({{zeros(5)}});
     if (rank == 0) group->all_gather(zeros(1), zeros(2));
   });
   EXPECT_EQ(message,
-            "rank 0 (tp 0, dp 0): all_gather 5 of ranks 0, 2 waited 0.3 s at rank 0 (tp 0, dp 0): "
+            "rank 0 (tp 0, dp 0): all_gather 5 of ranks 0, 2 waited 1.5 s at rank 0 (tp 0, dp 0): "
             "rank 2 (tp 0, dp 1) has not arrived (in no collective; its last here was 4)");
 }
 
 TEST(Deadline, tells_where_the_absent_rank_waits_instead) {
-  const auto message = failure_of(options(3, 0.3), [](int rank, World& world) {
+  const auto message = failure_of(options(3, 1.5), [](int rank, World& world) {
     // Everyone waits for someone who waits elsewhere: a cycle of crossed collectives.
     if (rank == 0) world.group(rank, {0, 1})->barrier();
     if (rank == 1) world.group(rank, {1, 2})->barrier();

@@ -6,15 +6,25 @@ namespace plait {
 
 std::string bias_name(int64_t layer) { return layer_name(layer, "mlp.gate.e_score_correction_bias"); }
 
-ValueId to_gate(Writer& w, ValueId x) {
-  if (w.sizes.family == Family::s1) return w.b.slice(x, w.tp, "T");
-  if (w.sizes.family != Family::parm) return x;
-  return w.b.join(w.tp.empty() ? x : w.b.add(Dup{"T", w.tp}, {x}), w.esp, "T");
+namespace {
+
+// A value of tokens that all tp ranks have, as the gate takes its tokens.
+ValueId gated(Writer& w, ValueId whole) {
+  switch (w.sizes.family->at_gate) {
+    case FamilySpec::AtGate::all: return whole;
+    case FamilySpec::AtGate::part: return w.b.slice(whole, w.tp, "T");
+    case FamilySpec::AtGate::copies: break;
+  }
+  return w.b.join(w.tp.empty() ? whole : w.b.add(Dup{"T", w.tp}, {whole}), w.esp, "T");
 }
+
+}  // namespace
+
+ValueId to_gate(Writer& w, ValueId x) { return w.sizes.family->cut_between() ? x : gated(w, x); }
 
 namespace {
 
-int copies(const Writer& w) { return w.sizes.family == Family::parm ? w.b.mesh().count(w.tp) : 1; }
+int copies(const Writer& w) { return w.sizes.family->copies() ? w.b.mesh().count(w.tp) : 1; }
 
 // Sums over the tokens of the gate, each token once.
 ValueId once(Writer& w, ValueId sum) { return copies(w) == 1 ? sum : w.b.add(Scale{1.0 / copies(w)}, {sum}); }
@@ -35,9 +45,7 @@ Route route_of(const ModelSizes& s, int64_t layer) {
 ValueId data(const Writer& w, const std::string& leaf) { return w.b.schedule().find(leaf); }
 
 // A data leaf [T] as the gate takes its tokens.
-ValueId gate_data(Writer& w, const std::string& leaf) {
-  return w.sizes.family == Family::sharded ? w.b.slice(data(w, leaf), w.tp, "T") : to_gate(w, data(w, leaf));
-}
+ValueId gate_data(Writer& w, const std::string& leaf) { return gated(w, data(w, leaf)); }
 
 Parameter gate_weight(const Writer& w, int64_t layer, const char* part) {
   return in_layer(layer, {.name = part,

@@ -12,44 +12,37 @@
 namespace plait {
 namespace {
 
-bool slices_rows(const ModelSizes& s) { return s.family == Family::s2 && (s.slice_rows || s.capacity > 0); }
+bool slices_rows(const ModelSizes& s) { return s.family->cuts_rows() && (s.slice_rows || s.capacity > 0); }
 
 // What `hoist` makes of that: each rank encodes its slice of the gated tokens, and joins tokens instead of their rows.
-bool slices_tokens(const ModelSizes& s) { return s.family == Family::s2 && !slices_rows(s); }
+bool slices_tokens(const ModelSizes& s) { return s.family->cuts_rows() && !slices_rows(s); }
 
 // The dim on which a rank of this atom holds its share of the rows before they leave: a group digit, or slots.
 std::string own_dim(const Writer& w, Atom atom) {
   const bool slots =
-      w.sizes.capacity > 0 && w.sizes.family == Family::s2 && std::find(w.tp.begin(), w.tp.end(), atom) != w.tp.end();
+      w.sizes.capacity > 0 && w.sizes.family->cuts_rows() && std::find(w.tp.begin(), w.tp.end(), atom) != w.tp.end();
   return slots ? "C" : group_dim(atom);
 }
 
 // How rows go from where they were encoded to the experts that take them; `crossed`: from their node on.
 enum class Crossed { no, yes };
 std::vector<Legs> way_out(const Writer& w, Crossed crossed) {
-  const DimOf own([&w](Atom a) { return own_dim(w, a); });
   const bool levels = w.sizes.dispatch == Dispatch::levels && !w.far.empty();
-  const Legs exchange = exchange_legs(levels || crossed == Crossed::yes ? w.near : w.ep, own, "E"),
-             gather = gather_legs(w.esp, own);
-  std::vector<Legs> way;
-  if (slices_rows(w.sizes)) way.push_back(slice_legs(w.tp, own));
-  if (levels) way.push_back(exchange_legs(w.far, own, "E"));
-  if (w.sizes.family == Family::ted || w.sizes.family == Family::dtd || w.sizes.family == Family::parm) {
-    way.insert(way.end(), {exchange, enter_legs(w.esp)});
-  } else if (w.sizes.fuse) {
-    Legs fused = exchange;
-    fused.insert(fused.end(), gather.begin(), gather.end());
-    way.push_back(fused);
-  } else {
-    way.insert(way.end(), {exchange, gather});
-  }
-  return way;
+  return w.sizes.family->way_out({.tp = w.tp,
+                                  .esp = w.esp,
+                                  .far = levels ? w.far : Atoms{},
+                                  .ep = levels || crossed == Crossed::yes ? w.near : w.ep,
+                                  .own = [&w](Atom a) { return own_dim(w, a); },
+                                  .cuts = slices_rows(w.sizes),
+                                  .fuses = w.sizes.fuse});
 }
 
 // Results back as tokens are held between blocks.
 ValueId from_gate(Writer& w, ValueId y) {
-  if (w.sizes.family == Family::s1 || slices_tokens(w.sizes)) return w.b.join(y, w.tp, "T");
-  if (w.sizes.family != Family::parm) return y;
+  const FamilySpec& family = *w.sizes.family;
+  const bool sliced = family.at_gate == FamilySpec::AtGate::part && !family.cut_between();
+  if (sliced || slices_tokens(w.sizes)) return w.b.join(y, w.tp, "T");
+  if (!family.copies()) return y;
   const ValueId own = w.b.slice(y, w.esp, "T");
   return w.tp.empty() ? own : w.b.add(Pick{"T", w.tp}, {own});
 }
