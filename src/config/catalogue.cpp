@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/errors.h"
+#include "config/architecture.h"
 #include "families/all.h"
 #include "families/family.h"
 
@@ -16,13 +17,13 @@ template <class Spec>
 void check_names(std::string_view what, const std::vector<const Spec*>& list, std::set<std::string_view> taken = {}) {
   for (const Spec* spec : list)
     if (!taken.insert(spec->name).second)
-      input_error("catalogue: the name \"{}\" of a {} is taken; give each its own", spec->name, what);
+      input_error("catalogue: the name \"{}\" of {} is taken; give each its own", spec->name, what);
 }
 
 }  // namespace
 
 const Catalogue& built_in() {
-  static const Catalogue all{.families = families::all()};
+  static const Catalogue all{.families = families::all(), .architectures = architectures::all()};
   return all;
 }
 
@@ -32,9 +33,24 @@ std::vector<const FamilySpec*> usual_last(const Catalogue& catalogue) {
   return families;
 }
 
+namespace {
+
+void check_architectures(const std::vector<const Architecture*>& all) {
+  if (all.empty()) input_error("catalogue: it has no architecture; start from built_in()");
+  check_names("an architecture", all);
+  for (const Architecture* one : all) {
+    if (!one->check) input_error("catalogue: the architecture \"{}\" has no check", one->name);
+    if (!one->code && std::ranges::find(architectures::all(), one) == architectures::all().end())
+      input_error("catalogue: the architecture \"{}\" has no code", one->name);
+  }
+}
+
+}  // namespace
+
 void check_catalogue(const Catalogue& c) {
+  check_architectures(c.architectures);
   if (c.families.empty()) input_error("catalogue: it has no family of MoE schedules; start from built_in()");
-  check_names("family", c.families, {"auto"});
+  check_names("a family", c.families, {"auto"});
   for (const FamilySpec* family : c.families) {
     if (!family->way_out) input_error("catalogue: the family \"{}\" has no way_out", family->name);
     if (family->cut_between() && family->at_gate != FamilySpec::AtGate::part)

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/architecture.h"
 #include "config/catalogue.h"
 #include "config/choices.h"
 #include "families/all.h"
@@ -17,6 +18,7 @@
 namespace plait {
 
 struct ModelConfig {
+  const Architecture* architecture = &architectures::mixtral;
   int64_t vocab_size = 256;
   int64_t hidden_size = 128;
   int64_t num_hidden_layers = 4;

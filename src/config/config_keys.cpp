@@ -35,11 +35,12 @@ std::string slicers(const Config& c) {
   return names + (names.find(' ') == std::string::npos ? " slices" : " slice");
 }
 
-void add_model(std::vector<Key>& keys, ModelConfig& c) {
+void add_model(std::vector<Key>& keys, ModelConfig& c, const Catalogue& catalogue) {
   using enum Bounds;
   keys.insert(
       keys.end(),
-      {{"model.vocab_size", &c.vocab_size, kCount, "number of token ids", {}},
+      {key_of("model.architecture", c.architecture, catalogue.architectures, "the blocks of a layer and their norms"),
+       {"model.vocab_size", &c.vocab_size, kCount, "number of token ids", {}},
        {"model.hidden_size", &c.hidden_size, kCount, "width of the residual stream", {}},
        {"model.num_hidden_layers", &c.num_hidden_layers, kCount, "layers, each attention and feed-forward", {}},
        {"model.num_attention_heads", &c.num_attention_heads, kCount, "query heads", {}},
@@ -274,7 +275,7 @@ bool has_expert_layers(const Config& c) {
 
 std::vector<Key> keys_of(Config& config) {
   std::vector<Key> keys;
-  add_model(keys, config.model);
+  add_model(keys, config.model, *config.catalogue);
   add_moe(keys, config.moe);
   add_running(keys, config);
   add_memory(keys, config.memory);
@@ -383,6 +384,9 @@ std::string no_effect_on_time(const Config& c, std::string_view name) {
 }  // namespace
 
 std::string no_effect(const Config& c, std::string_view name) {
+  const Architecture& model = *c.model.architecture;
+  if (name.starts_with("model.") && name != "model.architecture" && !model.reads(name))
+    return fmt::format("{} does not read it (model.architecture)", model.name);
   const bool experts = has_expert_layers(c);
   const auto is_any = [&](auto... names) { return ((name == names) || ...); };
   if (!experts && !is_any("moe.every", "moe.num_experts") &&

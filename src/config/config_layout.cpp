@@ -208,7 +208,7 @@ Config resolve(Config c) {
 void validate(const Config& config) {
   check_ranges(config);
   expects(config.mesh.esp > 0 && config.mesh.dp > 0 && config.train.micro_batch_size > 0, "validate: resolve first");
-  architectures::mixtral.check(config);
+  config.model.architecture->check(config);
   check_mesh(config);
   if (num_expert_layers(config) > 0) check_experts(config);
   check_memory(config);

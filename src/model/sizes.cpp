@@ -68,6 +68,7 @@ void fill_experts(ModelSizes& s, const Config& c) {
 
 ModelSizes model_sizes(const Config& c) {
   ModelSizes s;
+  s.architecture = c.model.architecture;
   s.precision = is_half(c.train.dtype) ? Precision::mixed : Precision::one;
   s.sequences = c.train.micro_batch_size * c.mesh.dp;
   s.positions = c.train.seq_length;

@@ -94,7 +94,8 @@ TEST(Auto, chooses_only_among_what_computes_the_same) {
 TEST(Auto, chooses_among_the_families_that_the_config_was_read_with) {
   FamilySpec twin = families::s1;
   twin.name = "twin";
-  const Catalogue two{.families = {&families::sharded, &twin}};
+  Catalogue two = built_in();
+  two.families = {&families::sharded, &twin};
   Config config = auto_config({"schedule.lanes=true"});
   config.catalogue = two;
   const ChosenSchedule chosen = choose_schedule(config);
