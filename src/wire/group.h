@@ -1,6 +1,7 @@
 // A group of ranks and the collectives its members call together: the only door through which values cross ranks.
 // Every member calls the same collectives in the same order, from the same lane. Tensors are contiguous and on the CPU.
-// A group of one never communicates. Errors of the wire are CommError; wrong shapes are ContractError.
+// A group of one never communicates. In which order values are summed is the wire's own, but all members end with the
+// same bits. Errors of the wire are CommError; wrong shapes are ContractError.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -28,21 +29,20 @@ class Group {
   virtual const std::vector<int>& ranks() const = 0;
   int size() const { return static_cast<int>(ranks().size()); }
 
-  // In place, all values in one message, float32, float64 or int64 (they may be mixed). Summed in the order of the
-  // group's members by whoever owns the slice, so every member ends with the same bits.
+  // In place, all values in one message, real numbers or int64 (they may be mixed).
   virtual void all_reduce(std::span<const at::Tensor> values) = 0;
 
   // in [x...] -> out [size, x...]. `in` may be the member's own part of `out`.
   virtual void all_gather(const at::Tensor& in, const at::Tensor& out) = 0;
 
-  // in [size, x...] -> out [x...], summed in the order of the members. `out` may be the member's own part of `in`.
+  // in [size, x...] -> out [x...], summed. `out` may be the member's own part of `in`.
   virtual void reduce_scatter(const at::Tensor& in, const at::Tensor& out) = 0;
 
   // The same for rows (slices along dim 0) of uneven number: rows[q] from member q; in [rows[rank()], x...] ->
   // out [sum of rows, x...]. All members give the same rows.
   virtual void all_gather_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) = 0;
 
-  // in [sum of rows, x...], the same rows for all members, by owner -> out [rows[rank()], x...], summed in order.
+  // in [sum of rows, x...], the same rows for all members, by owner -> out [rows[rank()], x...], summed.
   virtual void reduce_scatter_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) = 0;
 
   // Rows are slices along dim 0: `in` holds them by destination, `out` receives them by source. Counts may differ and
