@@ -38,18 +38,15 @@ bool fits(Family family, const MeshSize& mesh) {
 }
 
 // Hands out groups that count what goes through them; kinds as the wire names them.
-class Counted final : public wire::World {
+class Counted final : public wire::PassingWorld {
  public:
-  Counted(wire::World& world, std::shared_ptr<wire::Traffic> traffic) : world_(world), traffic_(std::move(traffic)) {}
-  int size() const override { return world_.size(); }
-  void fail() override { world_.fail(); }
-  wire::RankBoard& board(int rank) override { return world_.board(rank); }
+  Counted(wire::World& world, std::shared_ptr<wire::Traffic> traffic)
+      : PassingWorld(world), traffic_(std::move(traffic)) {}
   std::shared_ptr<wire::Group> group(int rank, std::vector<int> members, wire::Caller caller) override {
-    return wire::record(world_.group(rank, std::move(members), caller), traffic_);
+    return wire::record(PassingWorld::group(rank, std::move(members), caller), traffic_);
   }
 
  private:
-  wire::World& world_;
   std::shared_ptr<wire::Traffic> traffic_;
 };
 

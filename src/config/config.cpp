@@ -179,7 +179,8 @@ std::vector<KeyInfo> config_keys() {
   return infos;
 }
 
-Config parse_config(std::string_view toml, const std::string& file_name, std::span<const std::string> overrides) {
+Config parse_config(std::string_view toml, const std::string& file_name, std::span<const std::string> overrides,
+                    const Launch& launch) {
   Config config;
   Reader reader(config);
   try {
@@ -188,20 +189,21 @@ Config parse_config(std::string_view toml, const std::string& file_name, std::sp
     input_error("{}:{}: {}", file_name, error.source().begin.line, error.description());
   }
   for (const std::string& text : overrides) reader.override_with(text);
+  fill_from(launch, config);
   reader.check_effects();
   return config;
 }
 
-Config load_config(const std::string& path, std::span<const std::string> overrides) {
-  if (path.empty()) return parse_config("", "", overrides);
+Config load_config(const std::string& path, std::span<const std::string> overrides, const Launch& launch) {
+  if (path.empty()) return parse_config("", "", overrides, launch);
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (!file || !(text << file.rdbuf())) input_error("{}: cannot read this config file", path);
-  return parse_config(text.str(), path, overrides);
+  return parse_config(text.str(), path, overrides, launch);
 }
 
-Config ready_config(const std::string& path, std::span<const std::string> overrides) {
-  Config config = resolve(load_config(path, overrides));
+Config ready_config(const std::string& path, std::span<const std::string> overrides, const Launch& launch) {
+  Config config = resolve(load_config(path, overrides, launch));
   validate(config);
   return config;
 }

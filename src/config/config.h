@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "launch/launch.h"
+
 namespace plait {
 
 struct ModelConfig {
@@ -157,8 +159,10 @@ std::vector<KeyInfo> config_keys();
 // line, for a key that is unknown, of another type, not among its allowed values, or without effect: a key of the file
 // in the configuration of the file, an override in the one that comes out (so `moe.every=0` makes any file dense). Says
 // nothing of layouts: see validate.
-Config load_config(const std::string& path, std::span<const std::string> overrides = {});
-Config parse_config(std::string_view toml, const std::string& file_name, std::span<const std::string> overrides = {});
+// A launcher's ranks fill what the mesh leaves open: dp, ranks of a node, threads.
+Config load_config(const std::string& path, std::span<const std::string> overrides = {}, const Launch& launch = {});
+Config parse_config(std::string_view toml, const std::string& file_name, std::span<const std::string> overrides = {},
+                    const Launch& launch = {});
 
 // Fills what 0 left to be derived (key/value heads, expert size, esp, dp, micro-batch, threads). Idempotent.
 Config resolve(Config config);
@@ -167,7 +171,7 @@ Config resolve(Config config);
 void validate(const Config& config);
 
 // load_config, resolve and validate in one.
-Config ready_config(const std::string& path, std::span<const std::string> overrides = {});
+Config ready_config(const std::string& path, std::span<const std::string> overrides = {}, const Launch& launch = {});
 
 // All keys that have an effect, as TOML that load_config reads back to an equal config (doubles round-trip exactly).
 std::string to_toml(const Config& config);

@@ -11,12 +11,12 @@
 #include "base/errors.h"
 #include "base/files.h"
 #include "draw/curve.h"
+#include "launch/board.h"
 #include "machine/machine_of.h"
 #include "run/recording.h"
 #include "train/agreement.h"
 #include "train/lr.h"
 #include "train/metrics.h"
-#include "wire/board.h"
 
 namespace plait {
 namespace {
@@ -260,17 +260,16 @@ RunReport train(const Config& config, const data::Corpus& corpus, const RunObser
                 const std::atomic<bool>& stop) {
   expect_memory(config);
   make_folder(config.log.dir);
-  RunReport report;
   const TrainingStep step = build_step(run_shape(config));
   const std::vector<AgreedSection> shared = what_ranks_share(config, step);
   std::optional<Recording> recording;
   if (observer.timeline) recording.emplace(step.schedule);
-  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+  const RunReport report = wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
     agree(*wire::everyone(world, rank), shared);
     Walk walk(config, corpus, observer, {rank, &world, dtype_of(config)}, recording ? &*recording : nullptr);
-    const RunReport mine = walk.run(stop);
-    if (rank == 0 || wire::launched()) report = mine;
-    if (recording && wire::launched()) recording->share(rank, *wire::everyone(world, rank));
+    RunReport mine = walk.run(stop);
+    if (recording) recording->share(rank, world);
+    return mine;
   });
   if (recording && report.last_step > report.first_step)
     observer.timeline(recording->schedule(), recording->timeline());

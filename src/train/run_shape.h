@@ -5,9 +5,9 @@
 
 #include "data/corpus.h"
 #include "kernels/cpu/optimizer.h"
+#include "launch/rank_options.h"
 #include "machine/machine.h"
 #include "model/step.h"
-#include "wire/local.h"
 
 namespace plait {
 
@@ -29,8 +29,8 @@ RunShape one_rank(const RunShape& shape);
 // The step that a run of this shape performs.
 TrainingStep build_step(const RunShape& shape);
 
-// The ranks of a config as threads of this process, named by their coordinates.
-wire::LocalOptions local_options(const Config& config);
+// What the ranks of a config are told; they are named by their coordinates.
+launch::RankOptions rank_options(const Config& config);
 
 at::ScalarType dtype_of(const Config& config);
 

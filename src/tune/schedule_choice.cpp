@@ -1,9 +1,6 @@
 #include "tune/schedule_choice.h"
 
-#include <mutex>
-
 #include "base/errors.h"
-#include "base/launch.h"
 #include "checkpoint/checkpoint.h"
 #include "machine/machine_of.h"
 #include "train/agreement.h"
@@ -117,19 +114,11 @@ ChosenSchedule choose_schedule(const Config& config, const LoadProfile& load) {
 
 ChosenSchedule agreed_schedule(const Config& config) {
   if (config.schedule.machine == "default") return choose_schedule(config);
-  Config shared = config, layout = reference(config);
-  if (!launched()) {  // one process reads one file
-    shared.schedule.machine_text = machine_text(config);
-    return choose_schedule(shared);
-  }
+  Config layout = reference(config);
   layout.schedule.order = "written";  // that asks for no machine
-  std::mutex mutex;
-  wire::run_ranks(local_options(layout), [&](int rank, wire::World& world) {
-    Config mine = with_machine_of_first(*wire::everyone(world, rank), config);
-    const std::lock_guard lock(mutex);
-    shared = std::move(mine);
-  });
-  return choose_schedule(shared);
+  return choose_schedule(wire::run_ranks(rank_options(layout), [&](int rank, wire::World& world) {
+    return with_machine_of_first(*wire::everyone(world, rank), config);
+  }));
 }
 
 ChosenSchedule tried_schedule(const Config& config, const ChosenSchedule& predicted, const TellTrial& tell) {
@@ -146,9 +135,7 @@ ChosenSchedule tried_schedule(const Config& config, const ChosenSchedule& predic
                          .bytes = predict_memory(predicted.config).peak.total(),
                          .fits = [&](const Candidate& c) { return fits_memory(asking_for(asked, c)); }};
   const std::vector<AgreedSection> shared = what_ranks_share(predicted.config, build_step(run_shape(predicted.config)));
-  ChosenSchedule chosen;
-  std::mutex mutex;
-  wire::run_ranks(local_options(base), [&](int rank, wire::World& world) {
+  return wire::run_ranks(rank_options(base), [&](int rank, wire::World& world) {
     const auto everyone = wire::everyone(world, rank);
     agree(*everyone, shared);
     const std::string saved = text_of_first(*everyone, rank == 0 ? saved_config(config) : "");
@@ -157,10 +144,8 @@ ChosenSchedule tried_schedule(const Config& config, const ChosenSchedule& predic
       const std::vector<Choice> tried = try_out(mine.choices, layer, {rank, &world, dtype_of(config)}, tell);
       if (!tried.empty()) take(mine, asked, tried);
     }
-    const std::lock_guard lock(mutex);
-    chosen = std::move(mine);
+    return mine;
   });
-  return chosen;
 }
 
 }  // namespace plait

@@ -8,17 +8,16 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string_view>
 #include <vector>
 
+#include "base/collective.h"
 #include "base/errors.h"
+#include "launch/board.h"
+#include "launch/patience.h"
 
 namespace plait::wire {
 
-enum class Collective { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, barrier };
-inline constexpr int kNumCollectives = 6;
-
-std::string_view name_of(Collective kind);
+using launch::LaneBoard, launch::RankBoard, launch::Seconds, plait::Collective;
 
 class Group {
  public:
@@ -61,8 +60,6 @@ struct Abandoned : CommError {
   using CommError::CommError;
 };
 
-struct RankBoard;
-
 // The thread that will call a group: a rank's own, or one of its lanes.
 struct Caller {
   int lane = 0;   // for reports
@@ -75,15 +72,38 @@ class World {
  public:
   virtual ~World() = default;
   virtual int size() const = 0;
+  // How many ranks of the world are threads of this process; else each is a process.
+  virtual int ranks_here() const = 0;
   virtual std::shared_ptr<Group> group(int rank, std::vector<int> members, Caller caller = {}) = 0;
   // Fresh bytes of this process, aligned to 64. Between processes of a node large messages are fastest whose tensors
   // lie in such memory at all members.
-  virtual at::Tensor memory(int64_t bytes);
+  virtual at::Tensor memory(int64_t bytes) = 0;
   // Where a rank of this process tells what it does.
   virtual RankBoard& board(int rank) = 0;
   // Ends all waits of all groups: a rank has failed. Any thread.
   virtual void fail() = 0;
 };
+
+// A world that passes everything on: for those that hand out other groups.
+class PassingWorld : public World {
+ public:
+  explicit PassingWorld(World& world) : world_(world) {}
+
+  int size() const override { return world_.size(); }
+  int ranks_here() const override { return world_.ranks_here(); }
+  std::shared_ptr<Group> group(int rank, std::vector<int> members, Caller caller = {}) override {
+    return world_.group(rank, std::move(members), caller);
+  }
+  at::Tensor memory(int64_t bytes) override { return world_.memory(bytes); }
+  RankBoard& board(int rank) override { return world_.board(rank); }
+  void fail() override { world_.fail(); }
+
+ private:
+  World& world_;
+};
+
+// Fresh bytes that no other process reaches.
+at::Tensor own_memory(int64_t bytes);
 
 // The group of all ranks.
 std::shared_ptr<Group> everyone(World& world, int rank);
