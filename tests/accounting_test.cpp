@@ -15,6 +15,7 @@
 #include "model/moe_layer.h"
 #include "one_step.h"
 #include "run/executor.h"
+#include "schedule/testing/rows_sent.h"
 #include "schedule/wire_bytes.h"
 #include "wire/ranks.h"
 #include "wire/record.h"
@@ -35,18 +36,15 @@ bool fits(const FamilySpec* family, const MeshSize& mesh) {
 }
 
 // Hands out groups that count what goes through them; kinds as the wire names them.
-class Counted final : public wire::World {
+class Counted final : public wire::PassingWorld {
  public:
-  Counted(wire::World& world, std::shared_ptr<wire::Traffic> traffic) : world_(world), traffic_(std::move(traffic)) {}
-  int size() const override { return world_.size(); }
-  void fail() override { world_.fail(); }
-  wire::RankBoard& board(int rank) override { return world_.board(rank); }
+  Counted(wire::World& world, std::shared_ptr<wire::Traffic> traffic)
+      : PassingWorld(world), traffic_(std::move(traffic)) {}
   std::shared_ptr<wire::Group> group(int rank, std::vector<int> members, wire::Caller caller) override {
-    return wire::record(world_.group(rank, std::move(members), caller), traffic_);
+    return wire::record(PassingWorld::group(rank, std::move(members), caller), traffic_);
   }
 
  private:
-  wire::World& world_;
   std::shared_ptr<wire::Traffic> traffic_;
 };
 
@@ -120,7 +118,8 @@ Run perform(const MoeLayer& layer) {
 }
 
 // The bytes that all ranks send of ragged rows, by the table of the run; of a chunk, its part of the table.
-double row_bytes(const Schedule& s, const Type& from, const RaggedMove& move, const std::vector<double>& whole) {
+double row_bytes(const Schedule& s, const oracle::RowsMove& move, const std::vector<double>& whole) {
+  const Type& from = move.from;
   std::vector<double> table = whole;
   if (const std::vector<Mark>& marks = from.dims.front().stack; !marks.empty() && !marks.back().is_atom()) {
     const size_t size = whole.size() / static_cast<size_t>(marks.back().parts),
@@ -128,7 +127,7 @@ double row_bytes(const Schedule& s, const Type& from, const RaggedMove& move, co
     table.assign(whole.begin() + static_cast<long>(first), whole.begin() + static_cast<long>(first + size));
   }
   double rows = 0, width = kItem;
-  for (const auto& row : rows_sent(s.mesh, move, table))
+  for (const auto& row : oracle::rows_sent(s.mesh, move, table))
     for (double n : row) rows += n;
   for (size_t d = static_cast<size_t>(from.jagged_index()) + 1; d < from.dims.size(); ++d)
     width *= static_cast<double>(local_size(s.mesh, from.dims[d]));
@@ -147,8 +146,7 @@ Record by_type(const Schedule& s, const Run& run) {
       const Type &from = types[step.in[i]], &to = types[step.out[i]];
       if (from.jagged_index() < 0) continue;
       const std::string& table = from.dims[static_cast<size_t>(from.jagged_index())].table;
-      count.bytes +=
-          row_bytes(s, from, {from.prefix(), to.prefix(), std::get<Move>(step.op).legs}, run.tables.at(table));
+      count.bytes += row_bytes(s, {from, to, std::get<Move>(step.op).legs}, run.tables.at(table));
     }
     if (types[step.in[0]].jagged_index() < 0) count.bytes += cost.bytes * s.mesh.ranks();
   }

@@ -80,7 +80,7 @@ Config adapters(const Overrides& more = {}) {
                    "moe.num_experts=4",           "moe.z_coef=0.1",       "moe.moe_intermediate_size=12",
                    "train.batch_size=8",          "train.seq_length=8",   "mesh.threads=1"};
   all.insert(all.end(), more.begin(), more.end());
-  return ready_config("", all, catalogue());
+  return ready_config("", all, {}, catalogue());
 }
 
 std::string said(const Overrides& more) {

@@ -87,7 +87,7 @@ Trained train(const Config& config) {
   const data::Corpus corpus = random_corpus();
   Trained result;
   std::mutex mutex;
-  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+  wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
     wire::SlowWorld counting(world, [&](const std::vector<int>& ranks, double bytes) {
       const std::lock_guard lock(mutex);
       if (ranks.front() / config.mesh.node != ranks.back() / config.mesh.node && ranks.size() == 2)

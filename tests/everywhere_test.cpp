@@ -82,7 +82,7 @@ TEST(Variants, of_chunks_and_messages_compute_the_same) {
 
 std::vector<double> losses(const Config& config, const RunShape& shape, const data::Corpus& corpus) {
   std::vector<double> all;
-  wire::LocalOptions options = local_options(config);
+  launch::RankOptions options = rank_options(config);
   options.ranks = shape.mesh.ranks();
   wire::run_ranks(options, [&](int rank, wire::World& world) {
     Trainer trainer(config, shape, corpus, {rank, &world, at::kDouble});

@@ -130,7 +130,7 @@ TEST(Replicas, keep_the_same_bits_in_float32_after_every_step) {
 // Parameters after two steps, whole.
 Tensors trained(const Config& config, const data::Corpus& corpus) {
   Tensors whole;
-  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+  wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
     Trainer trainer(config, run_shape(config), corpus, {rank, &world, at::kFloat});
     for (int step = 0; step < 2; ++step) trainer.step(step, 1e-2);
     for (const Parameter& p : trainer.schedule().parameters) {
@@ -164,7 +164,7 @@ Tensors initial(const std::vector<std::string>& overrides) {
   all.insert(all.end(), overrides.begin(), overrides.end());
   const Config config = ready_config("", all);
   Tensors whole;
-  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+  wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
     Trainer trainer(config, run_shape(config), corpus, {rank, &world, at::kFloat});
     for (const Parameter& p : trainer.schedule().parameters) {
       const at::Tensor tensor = trainer.whole(p.name);

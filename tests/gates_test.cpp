@@ -118,7 +118,7 @@ TEST(LossesOfTokenGroups, depend_on_the_scope_and_are_one_at_balance) {
   const auto aux = [&](std::vector<std::string> keys) {
     const Config config = small({"", std::move(keys)}, {"train.dtype=float64", "mesh.dp=2"});
     double first = 0;
-    wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+    wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
       Trainer trainer(config, run_shape(config), corpus, {rank, &world, at::kDouble});
       const double mine = trainer.step(0, 1e-3).aux;
       if (rank == 0) first = mine;

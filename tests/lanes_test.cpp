@@ -35,8 +35,7 @@ using Parameters = std::map<std::string, at::Tensor>;
 // Two steps; late(rank, call) is how long a message or a step of computing is held up.
 Parameters train_with(const Config& config, const std::function<double(int rank, uint64_t call)>& late) {
   const data::Corpus corpus = random_corpus();
-  Parameters result;
-  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+  return wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
     uint64_t messages = 0, steps = 0;
     const auto pause = [&](uint64_t call) {
       if (const double seconds = late(rank, call); seconds > 0) std::this_thread::sleep_for(wire::Seconds(seconds));
@@ -51,12 +50,10 @@ Parameters train_with(const Config& config, const std::function<double(int rank,
       if (span.lane == Lane::compute) pause(2 * steps++ + 1);
     });
     for (int step = 0; step < 2; ++step) trainer.step(step, 1e-2);
-    for (const Parameter& p : trainer.schedule().parameters) {
-      const at::Tensor whole = trainer.whole(p.name);
-      if (rank == 0 || wire::launched()) result[p.name] = whole.clone();
-    }
+    Parameters result;
+    for (const Parameter& p : trainer.schedule().parameters) result[p.name] = trainer.whole(p.name).clone();
+    return result;
   });
-  return result;
 }
 
 void expect_equal(const Parameters& a, const Parameters& b) {

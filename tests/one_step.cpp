@@ -177,7 +177,7 @@ StepOutcome run_steps(const StepCase& c) {
   wire::run_ranks({.ranks = mesh.ranks(), .name = [&](int rank) { return mesh.coordinates(rank); }},
                   [&](int rank, wire::World& world) {
                     RankOutcome mine = RankRun(c, step, keep, {rank, &world, c.dtype}).run();
-                    if (!wire::launched()) {
+                    if (world.ranks_here() > 1) {
                       ranks[rank] = std::move(mine);
                       return;
                     }

@@ -190,7 +190,7 @@ const Overrides kOrdered = {"schedule.order=overlap", "schedule.bucket=0.001"};
 std::map<std::string, at::Tensor> trained(const Config& config) {
   const data::Corpus corpus = random_corpus();
   std::map<std::string, at::Tensor> result;
-  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+  wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
     Trainer trainer(config, run_shape(config), corpus, {rank, &world, at::kFloat});
     for (int step = 0; step < 3; ++step) trainer.step(step, 1e-2);
     for (const Parameter& p : trainer.schedule().parameters) {

@@ -186,7 +186,7 @@ TEST(UnevenRanks, with_five_and_three_tokens_and_then_none_equal_one_rank) {
       const ReferenceOutcome one = reference(sizes, c.parameters, c.micro);
       EXPECT_GT(one.margin, kMargin);
       for (const MeshSize& mesh : {MeshSize{2, 1, 1, 2}, MeshSize{2, 1, 1, 1}, MeshSize{4, 2, 2, 2}}) {
-        if (wire::launched() && mesh.ranks != wire::launched_size()) continue;
+        if (this_launch().launched() && mesh.ranks != this_launch().ranks) continue;
         c.mesh = mesh;
         const StepOutcome many = run_steps(c);
         EXPECT_NEAR(many.nll[0], one.nll, 1e-12);
@@ -238,7 +238,7 @@ TEST(Evaluation, gives_the_same_bits_again_also_over_capacity) {
                                        "train.eval_batches=3", fmt::format("moe.capacity={}", capacity),
                                        fmt::format("schedule.moe={}", family)});
       std::array<double, 3> loss = {};
-      wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+      wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
         Trainer trainer(config, run_shape(config), corpus, {rank, &world, at::kFloat});
         std::array<double, 3> mine = {trainer.evaluate(), trainer.evaluate(), 0};
         trainer.step(0, 1e-3);

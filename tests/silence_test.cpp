@@ -35,19 +35,16 @@ class Silent final : public wire::Group {
 };
 
 // Counts what goes through groups of several; a group of one is silent.
-class Watched final : public wire::World {
+class Watched final : public wire::PassingWorld {
  public:
-  Watched(wire::World& world, std::shared_ptr<wire::Traffic> traffic) : world_(world), traffic_(std::move(traffic)) {}
-  int size() const override { return world_.size(); }
-  void fail() override { world_.fail(); }
-  wire::RankBoard& board(int rank) override { return world_.board(rank); }
+  Watched(wire::World& world, std::shared_ptr<wire::Traffic> traffic)
+      : PassingWorld(world), traffic_(std::move(traffic)) {}
   std::shared_ptr<wire::Group> group(int rank, std::vector<int> members, wire::Caller caller) override {
     if (members.size() == 1) return std::make_shared<Silent>(rank);
-    return wire::record(world_.group(rank, std::move(members), caller), traffic_);
+    return wire::record(PassingWorld::group(rank, std::move(members), caller), traffic_);
   }
 
  private:
-  wire::World& world_;
   std::shared_ptr<wire::Traffic> traffic_;
 };
 
@@ -59,7 +56,7 @@ wire::Traffic traffic_of(const std::vector<std::string>& overrides) {
   all.insert(all.end(), overrides.begin(), overrides.end());
   const Config config = ready_config("", all);
   wire::Traffic rank0;
-  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+  wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
     const auto traffic = std::make_shared<wire::Traffic>();
     Watched watched(world, traffic);
     Trainer trainer(config, run_shape(config), corpus, {rank, &watched, at::kFloat});

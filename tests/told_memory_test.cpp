@@ -24,7 +24,7 @@ std::vector<RankMemory> first_step(const Config& config) {
   const data::Corpus corpus = random_corpus();
   const RunShape shape = run_shape(config);
   std::vector<RankMemory> ranks(static_cast<size_t>(shape.mesh.ranks()));
-  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+  wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
     const RankContext context{rank, &world, dtype_of(config)};
     const std::vector<ValueId> tables = RowWatch::tables(build_step(shape).schedule);
     Trainer trainer(config, shape, corpus, context, {tables});

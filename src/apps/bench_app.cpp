@@ -5,12 +5,12 @@
 #include "apps/command_line.h"
 #include "base/errors.h"
 #include "base/json.h"
-#include "base/launch.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "bench/machine_speed.h"
 #include "bench/step.h"
 #include "config/config.h"
+#include "launch/launch.h"
 #include "tune/schedule_choice.h"
 
 namespace plait {
@@ -138,7 +138,7 @@ namespace {
 bool takes_a_launcher(std::string_view bench) { return bench == "grid" || bench == "collectives"; }
 
 int run(const Bench& bench, Arguments arguments) {
-  if (launched_size() > 1 && !takes_a_launcher(bench.name))
+  if (this_launch().ranks > 1 && !takes_a_launcher(bench.name))
     input_error("bench {} runs its ranks as threads of one process: start it without mpirun or srun", bench.name);
   return bench.run(arguments);
 }

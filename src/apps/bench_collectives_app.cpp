@@ -11,13 +11,13 @@
 #include "apps/command_line.h"
 #include "base/errors.h"
 #include "base/files.h"
-#include "base/launch.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "bench/machine.h"
 #include "bench/numbers.h"
 #include "draw/fit_svg.h"
+#include "launch/launch.h"
 #include "machine/machine_file.h"
 #include "schedule/lanes.h"
 #include "wire/ranks.h"
@@ -135,13 +135,14 @@ std::string report(const MachineBench& bench, const Machine& machine) {
 }
 
 void check_request(Request& r) {
-  if (r.ranks == 0) r.ranks = launched() ? launched_size() : 2;
+  const Launch launch = this_launch();
+  if (r.ranks == 0) r.ranks = launch.launched() ? launch.ranks : 2;
   if (r.ranks < 2) input_error("--ranks {}: expected at least 2", r.ranks);
-  if (r.node == 0) r.node = launched_node_size() > 0 ? launched_node_size() : r.ranks;
+  if (r.node == 0) r.node = launch.ranks_per_node > 0 ? launch.ranks_per_node : r.ranks;
   if (r.node < 1 || r.ranks % r.node != 0)
     input_error("--node {}: expected a divisor of the {} ranks", r.node, r.ranks);
   if (r.threads == 0)
-    r.threads = std::max<int64_t>(1, std::thread::hardware_concurrency() / (launched() ? r.node : r.ranks));
+    r.threads = std::max<int64_t>(1, std::thread::hardware_concurrency() / (launch.launched() ? r.node : r.ranks));
   if (r.threads < 1) input_error("--threads {}: expected at least 1", r.threads);
   if (!(r.seconds > 0)) input_error("--seconds {}: expected a number above 0", r.seconds);
   for (const auto& [flag, size] : {std::pair("--least", r.least), std::pair("--most", r.most)})
@@ -158,7 +159,7 @@ std::string note_of(const Request& r) {
 using File = std::unique_ptr<DurableFile>;
 
 File open(const std::string& path) {
-  return path.empty() || launched_rank() > 0 ? nullptr : std::make_unique<DurableFile>(path);
+  return path.empty() || !this_launch().first() ? nullptr : std::make_unique<DurableFile>(path);
 }
 
 void save(const File& file, const std::string& text) {
@@ -187,31 +188,29 @@ int bench_collectives(Arguments arguments) {
   const std::string section = request.name.empty() ? kName : fmt::format("{} {}", kName, request.name);
   if (!request.numbers.empty()) expect_section(request.numbers, section);
   const File out = open(request.out), svg = open(request.svg);
-  std::optional<MachineBench> bench;                // rank 0's
   const bool lanes = request.node < request.ranks;  // as in a run whose messages have lanes
-  const wire::LocalOptions ranks{.ranks = static_cast<int>(request.ranks),
-                                 .threads = static_cast<int>(request.threads),
-                                 .lanes = lanes ? kNumLanes - 1 : 0,
-                                 .node = lanes ? static_cast<int>(request.node) : 0};
-  wire::run_ranks(ranks, [&](int rank, wire::World& world) {
+  const launch::RankOptions ranks{.ranks = static_cast<int>(request.ranks),
+                                  .threads = static_cast<int>(request.threads),
+                                  .lanes = lanes ? kNumLanes - 1 : 0,
+                                  .node = lanes ? static_cast<int>(request.node) : 0};
+  const MachineBench bench = wire::run_ranks(ranks, [&](int rank, wire::World& world) {
     Progress progress;
     MachineRequest wanted = machine_request(request);
     wanted.progress = [&](const std::string& what, int done, int all) { progress.tell(what, done, all); };
     MachineBench found = bench_machine(rank, world, std::move(wanted));
-    if (rank != 0) return;
-    progress.end();
-    bench = std::move(found);
+    if (rank == 0) progress.end();
+    return found;
   });
-  if (!bench) return 0;
-  Machine machine = bench->machine;
+  if (!this_launch().first()) return 0;
+  Machine machine = bench.machine;
   machine.name = request.name.empty() ? processor() : request.name;
   machine.note = note_of(request);
-  const std::string text = report(*bench, machine);
+  const std::string text = report(bench, machine);
   fmt::print("{}", text);
   if (!request.numbers.empty())
     write_numbers(request.numbers, {.section = section, .command = command_of(kName, arguments), .text = fenced(text)});
   save(out, to_toml(machine));
-  save(svg, draw_fits(bench->measured, machine.name));
+  save(svg, draw_fits(bench.measured, machine.name));
   return 0;
 }
 

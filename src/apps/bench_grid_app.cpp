@@ -18,6 +18,7 @@
 #include "bench/grid_report.h"
 #include "bench/grid_runner.h"
 #include "bench/numbers.h"
+#include "launch/launch.h"
 #include "machine/machine_file.h"
 #include "run/profile.h"
 #include "wire/ranks.h"
@@ -28,7 +29,8 @@ namespace {
 constexpr const char* kName = "bench grid";
 
 struct Request {
-  int64_t ranks = wire::launched() ? wire::launched_size() : 4, node = launched_node_size();
+  Launch launch = this_launch();
+  int64_t ranks = launch.launched() ? launch.ranks : 4, node = launch.ranks_per_node;
   int64_t threads = 0, rounds = 5, trials = GridSetting{}.trials;
   std::string csv = "runs/grid.csv", links = "local", only, machine, html, report, numbers;
   std::string peer, peer_name = "deepspeed";
@@ -53,7 +55,8 @@ GridSetting setting_of(const Request& request) {
   GridSetting setting{.threads = request.threads > 0 ? request.threads : std::max<int64_t>(1, cores / request.ranks),
                       .rounds = request.rounds,
                       .trials = request.trials,
-                      .overrides = request.overrides};
+                      .overrides = request.overrides,
+                      .launch = request.launch};
   if (request.node > 0) setting.lanes = NodeLanes{static_cast<int>(request.node)};
   if (!request.machine.empty()) setting.machine = read_machine(request.machine);
   if (setting.machine && setting.machine->ranks > 0 && setting.machine->ranks != request.ranks)
@@ -205,7 +208,7 @@ int bench_grid(Arguments arguments) {
   if (!line.parse(arguments)) return 0;
   const std::string command = command_of(kName, arguments);
   if (!request.report.empty()) {
-    if (wire::launched_rank() == 0) tell_report(request, request.report, command);
+    if (request.launch.first()) tell_report(request, request.report, command);
     return 0;
   }
   if (request.trials < 0) input_error("--trials {}: expected 0 or more", request.trials);
@@ -213,12 +216,12 @@ int bench_grid(Arguments arguments) {
   layers_of(request);
   if (!request.numbers.empty()) expect_section(request.numbers, section_of({.links = request.links}));
   const GridSetting setting = setting_of(request);
-  const wire::LocalOptions options{.ranks = static_cast<int>(request.ranks),
-                                   .threads = static_cast<int>(setting.threads),
-                                   .lanes = setting.lanes ? kNumLanes - 1 : 0,
-                                   .node = setting.lanes ? setting.lanes->ranks_per_node : 0};
+  const launch::RankOptions options{.ranks = static_cast<int>(request.ranks),
+                                    .threads = static_cast<int>(setting.threads),
+                                    .lanes = setting.lanes ? kNumLanes - 1 : 0,
+                                    .node = setting.lanes ? setting.lanes->ranks_per_node : 0};
   wire::run_ranks(options, [&](int rank, wire::World& world) { GridWalk(request, setting, {rank, &world}).run(); });
-  if (wire::launched_rank() == 0) tell_report(request, request.csv, command);
+  if (request.launch.first()) tell_report(request, request.csv, command);
   return 0;
 }
 

@@ -16,7 +16,7 @@ int config_app(Arguments arguments) {
   line.optional_positional("CONFIG", path, "a TOML file").rest("KEY=VALUE", overrides, "wins over the file");
   if (!line.parse(arguments)) return 0;
   if (!path.empty()) {
-    fmt::print("{}", config_table(ready_config(path, overrides)));
+    fmt::print("{}", config_table(ready_config(path, overrides, this_launch())));
     return 0;
   }
   Table table({"key", "type", "default", "meaning"});

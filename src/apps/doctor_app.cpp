@@ -13,7 +13,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "bench/machine_speed.h"
-#include "wire/run_launched.h"
+#include "wire/mpi/run.h"
 
 namespace plait {
 namespace {
@@ -89,7 +89,7 @@ std::string report(const Machine& m) {
   parts.row({"memory", human_bytes(m.memory)});
   parts.row({"huge pages", m.huge_pages.empty() ? "unknown" : m.huge_pages});
   parts.row({"LibTorch", fmt::format("{}, {} MKL, {} threads", TORCH_VERSION, m.mkl ? "with" : "without", m.threads)});
-  parts.row({"MPI", wire::mpi_library().text});
+  parts.row({"MPI", wire::mpi_library()});
   Table speeds({"speed", "1 thread", fmt::format("{} threads", m.cores), "gain"});
   const auto gain = [](double one, double all) { return fmt::format("{:.2f}x", all / one); };
   speeds.row({"multiply-adds in registers, float32", flops(m.register_one), flops(m.register_all),

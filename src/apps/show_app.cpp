@@ -69,7 +69,7 @@ int show_app(Arguments arguments) {
   if (!line.parse(arguments)) return 0;
   if (!(busiest >= 1)) input_error("--busiest {}: expected at least 1, the mean", busiest);
   if (busiest > 1 && !explained) input_error("--busiest says what to explain: it needs --explain");
-  const ChosenSchedule chosen = choose_schedule(ready_config(path, overrides), {.busiest = busiest});
+  const ChosenSchedule chosen = choose_schedule(ready_config(path, overrides, this_launch()), {.busiest = busiest});
   const Planned& run = chosen.run;
   const bool draws = !svg.empty() || !html.empty() || !trace.empty();
   if (!draws && measure) input_error("--measure says what to draw: it needs --svg, --html or --trace FILE");

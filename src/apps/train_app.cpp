@@ -148,7 +148,7 @@ int train_app(Arguments arguments) {
             "at the end the seconds of every kind of step, predicted and measured, and the choice")
       .flag("--explain-memory", explain_memory, "tells the memory of a rank, then measures it");
   if (!line.parse(arguments)) return 0;
-  const Config asked = ready_config(path, overrides);
+  const Config asked = ready_config(path, overrides, this_launch());
   const ChosenSchedule agreed = agreed_schedule(asked);
   expect_memory(agreed.run);
   const data::Corpus corpus = data::load_corpus(corpus_source(asked));

@@ -9,7 +9,8 @@
 #include "apps/apps.h"
 #include "base/errors.h"
 #include "base/text.h"
-#include "wire/ranks.h"
+#include "launch/launch.h"
+#include "wire/rank_body.h"
 
 namespace plait {
 namespace {
@@ -55,7 +56,7 @@ int run_verb(Arguments arguments) {
   } catch (const InputError& error) {
     // All ranks of a launcher read the same line: one of them says what is wrong with it, and the launcher ends the
     // rest.
-    if (wire::launched_rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+    if (!this_launch().first()) std::this_thread::sleep_for(std::chrono::seconds(3));
     fmt::print(stderr, "plait: {}\n", error.what());
     return 2;
   } catch (const wire::RankFailure& error) {

@@ -45,13 +45,14 @@ int verify_app(Arguments arguments) {
       .flag("--locate", where, "name the first value of the schedule that differs or is not finite")
       .flag("--all", everywhere, "every family at ten layouts of up to 16 ranks, dropless and padded");
   if (!line.parse(arguments)) return 0;
-  const Planned run = agreed_schedule(ready_config(path, overrides)).run;
+  const Planned run = agreed_schedule(ready_config(path, overrides, this_launch())).run;
   const Config& config = run.config;
   const data::Corpus corpus = data::load_corpus(corpus_source(config));
   if (everywhere) return verify_everywhere(run, corpus);
   fmt::print("{} on {} ranks (tp {}, dp {}; esp {}, ep {}) against one rank, float64\n", family_of(config).name,
              num_ranks(config), config.mesh.tp, config.mesh.dp, config.mesh.esp, config.mesh.ep);
   if (where) {
+    if (this_launch().launched()) input_error("verify --locate looks at all ranks at once: run it without a launcher");
     const std::string first = locate(run, corpus);
     fmt::print("{}\n", first.empty() ? "every value agrees" : first);
     return first.empty() ? 0 : 1;

@@ -362,7 +362,7 @@ Config grid_config(const GridLayer& layer, const GridSetting& setting, const Lay
   }
   keys.insert(keys.end(), setting.overrides.begin(), setting.overrides.end());
   keys.insert(keys.end(), variant.keys.begin(), variant.keys.end());
-  const Config config = resolve(load_config("", keys));
+  const Config config = resolve(load_config("", keys, setting.launch));
   validate(config);
   return config;
 }

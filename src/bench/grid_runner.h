@@ -19,6 +19,7 @@ struct GridSetting {
   double trial_seconds = 3;                 // see TrialLayer
   std::vector<std::string> overrides = {};  // section.key=value, for every layer
   std::optional<Machine> machine = {};      // what predictions are made from
+  Launch launch = {};                       // its nodes are those of the layers
 };
 
 // A way to run a layer: a name, and what it sets in the config.

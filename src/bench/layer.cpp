@@ -219,7 +219,7 @@ LayerBench bench_layer(const Config& config, const LayerTurns& turns) {
                 .layer = build_moe_layer(shape.mesh, shape.sizes),
                 .data = layer_data(shape.sizes)};
   shared.timings.resize(num_ranks(config));
-  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+  wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
     BenchRank bench(shared, {rank, &world, at::kFloat});
     bench.compare();
     bench.time(turns);

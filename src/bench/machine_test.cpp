@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "base/launch.h"
+#include "launch/launch.h"
 #include "machine/machine_file.h"
 #include "wire/ranks.h"
 
@@ -20,15 +20,11 @@ MachineRequest tiny(int per_node) {
 }
 
 // Threads, or the processes that a launcher started; those run the tests of their number of ranks.
-bool runs_here(int ranks) { return !launched() || launched_size() == ranks; }
+bool runs_here(int ranks) { return !this_launch().launched() || this_launch().ranks == ranks; }
 
 MachineBench bench_on(int ranks, const MachineRequest& request) {
-  MachineBench result;
-  wire::run_ranks({.ranks = ranks, .timeout = wire::Seconds(20)}, [&](int rank, wire::World& world) {
-    MachineBench bench = bench_machine(rank, world, request);
-    if (rank == 0 || launched()) result = std::move(bench);
-  });
-  return result;
+  return wire::run_ranks({.ranks = ranks, .timeout = wire::Seconds(20)},
+                         [&](int rank, wire::World& world) { return bench_machine(rank, world, request); });
 }
 
 TEST(BenchMachine, holds_every_group_and_reads_back_from_its_file) {
@@ -83,7 +79,7 @@ TEST(BenchMachine, tells_rank_0_of_every_part_in_order) {
     EXPECT_FALSE(what.empty());
   };
   bench_on(4, request);
-  if (launched_rank() > 0) {
+  if (!this_launch().first()) {
     EXPECT_TRUE(seen.empty());
     return;
   }

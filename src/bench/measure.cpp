@@ -26,8 +26,8 @@ RecordedSteps record_steps(const Planned& run, const StepRequest& request) {
   const data::Corpus corpus = bench_corpus(config);
   const RunShape shape = run_shape(run);
   Recording recording(build_step(shape).schedule);
-  RecordedSteps recorded;
-  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+  const auto steps = wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
+    std::vector<Timeline> performed;
     wire::SlowWorld slow(world, request.delay);
     RankContext context{rank, request.delay ? static_cast<wire::World*>(&slow) : &world, dtype_of(config)};
     Trainer trainer(config, shape, corpus, context);
@@ -36,13 +36,13 @@ RecordedSteps record_steps(const Planned& run, const StepRequest& request) {
     for (int64_t step = 0; step < request.warm_up + request.steps; ++step) {
       recording.begin(rank);
       together(*all, [&] { trainer.step(step, config.optim.lr); });
-      if (wire::launched()) recording.share(rank, *all);
-      if ((rank == 0 || wire::launched()) && step >= request.warm_up) recorded.steps.push_back(recording.timeline());
+      recording.share(rank, world);
+      if (step >= request.warm_up) performed.push_back(recording.timeline());
       all->barrier();
     }
+    return performed;
   });
-  recorded.schedule = recording.schedule();
-  return recorded;
+  return {.schedule = recording.schedule(), .steps = steps};
 }
 
 }  // namespace plait

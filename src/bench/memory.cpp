@@ -25,7 +25,7 @@ MemoryBench bench_memory(const Planned& run, int64_t steps) {
   const data::Corpus corpus = bench_corpus(config);
   const int64_t before = resident("VmRSS");
   MemoryBench bench;
-  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+  wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
     const RankContext context{rank, &world, dtype_of(config)};
     const RunShape shape = run_shape(run);
     Trainer trainer(config, shape, corpus, context, {RowWatch::tables(build_step(shape).schedule)});

@@ -90,7 +90,7 @@ StepBench bench_step(const Planned& run, int64_t repeats) {
   const data::Corpus corpus = bench_corpus(config);
   Shared shared;
   shared.timings.resize(num_ranks(config));
-  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+  wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
     BenchRank bench(run, corpus, {rank, &world, dtype_of(config)});
     bench.run(repeats);
     bench.tell(shared);

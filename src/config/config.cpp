@@ -208,7 +208,7 @@ std::vector<KeyInfo> config_keys(const Catalogue& catalogue) {
 }
 
 Config parse_config(std::string_view toml, const std::string& file_name, std::span<const std::string> overrides,
-                    const Catalogue& catalogue) {
+                    const Launch& launch, const Catalogue& catalogue) {
   Config config = start(catalogue);
   Reader reader(config);
   try {
@@ -217,20 +217,23 @@ Config parse_config(std::string_view toml, const std::string& file_name, std::sp
     input_error("{}:{}: {}", file_name, error.source().begin.line, error.description());
   }
   for (const std::string& text : overrides) reader.override_with(text);
+  fill_from(launch, config);
   reader.check_effects();
   return config;
 }
 
-Config load_config(const std::string& path, std::span<const std::string> overrides, const Catalogue& catalogue) {
-  if (path.empty()) return parse_config("", "", overrides, catalogue);
+Config load_config(const std::string& path, std::span<const std::string> overrides, const Launch& launch,
+                   const Catalogue& catalogue) {
+  if (path.empty()) return parse_config("", "", overrides, launch, catalogue);
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (!file || !(text << file.rdbuf())) input_error("{}: cannot read this config file", path);
-  return parse_config(text.str(), path, overrides, catalogue);
+  return parse_config(text.str(), path, overrides, launch, catalogue);
 }
 
-Config ready_config(const std::string& path, std::span<const std::string> overrides, const Catalogue& catalogue) {
-  Config config = resolve(load_config(path, overrides, catalogue));
+Config ready_config(const std::string& path, std::span<const std::string> overrides, const Launch& launch,
+                    const Catalogue& catalogue) {
+  Config config = resolve(load_config(path, overrides, launch, catalogue));
   validate(config);
   return config;
 }

@@ -14,6 +14,7 @@
 #include "config/catalogue.h"
 #include "config/choices.h"
 #include "families/all.h"
+#include "launch/launch.h"
 
 namespace plait {
 
@@ -174,12 +175,12 @@ std::vector<KeyInfo> config_keys(const Catalogue& catalogue = built_in());
 // Reads a file and then overrides ("section.key=value"); an empty path starts from the defaults. Throws InputError, one
 // line, for a key that is unknown, of another type, not among its allowed values, or without effect: a key of the file
 // in the configuration of the file, an override in the one that comes out (so `moe.every=0` makes any file dense). Says
-// nothing of layouts: see validate. What a key may name stands in the catalogue, which outlives the config; what a file
-// leaves out is the first of its list.
-Config load_config(const std::string& path, std::span<const std::string> overrides = {},
+// nothing of layouts: see validate. A launcher's ranks fill what the mesh leaves open: dp, ranks of a node, threads. What
+// a key may name stands in the catalogue, which outlives the config; what a file leaves out is the first of its list.
+Config load_config(const std::string& path, std::span<const std::string> overrides = {}, const Launch& launch = {},
                    const Catalogue& catalogue = built_in());
 Config parse_config(std::string_view toml, const std::string& file_name, std::span<const std::string> overrides = {},
-                    const Catalogue& catalogue = built_in());
+                    const Launch& launch = {}, const Catalogue& catalogue = built_in());
 
 // Fills what 0 left to be derived (key/value heads, expert size, esp, dp, micro-batch, threads). Idempotent.
 Config resolve(Config config);
@@ -188,7 +189,7 @@ Config resolve(Config config);
 void validate(const Config& config);
 
 // load_config, resolve and validate in one.
-Config ready_config(const std::string& path, std::span<const std::string> overrides = {},
+Config ready_config(const std::string& path, std::span<const std::string> overrides = {}, const Launch& launch = {},
                     const Catalogue& catalogue = built_in());
 
 // All keys that have an effect, as TOML that load_config reads back to an equal config (doubles round-trip exactly).

@@ -73,6 +73,9 @@ std::string value_text(const Key& key);     // the value in TOML
 // Whether the value stands in the key's range and among its words.
 bool in_range(const Key& key);
 
+// What a launcher's ranks say of the mesh, where it was left open.
+void fill_from(const Launch& launch, Config& config);
+
 // The mesh of the resolved config.
 MeshConfig mesh_to_be(Config config);
 

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "base/errors.h"
-#include "base/launch.h"
 #include "base/units.h"
 #include "config/architecture.h"
 #include "config/checks.h"
@@ -24,9 +23,8 @@ void fill(int64_t& field, int64_t value) {
 
 void fill_mesh(Config& c) {
   fill(c.mesh.esp, num_expert_layers(c) > 0 ? c.mesh.tp : 1);
-  fill(c.mesh.dp, (launched() ? launched_size() : c.mesh.ep * c.mesh.esp) / c.mesh.tp);
-  const int64_t node = launched_node_size();
-  fill(c.mesh.node, node > 0 && node < num_ranks(c) ? node : num_ranks(c));
+  fill(c.mesh.dp, c.mesh.ep * c.mesh.esp / c.mesh.tp);
+  fill(c.mesh.node, num_ranks(c));
 }
 
 void check_ranges(Config config) {
@@ -188,6 +186,14 @@ void check_experts(const Config& c) {
 
 }  // namespace
 
+void fill_from(const Launch& launch, Config& c) {
+  if (!launch.launched()) return;
+  fill(c.mesh.dp, launch.ranks / c.mesh.tp);
+  const int64_t node = launch.ranks_per_node;
+  fill(c.mesh.node, node > 0 && node < num_ranks(c) ? node : num_ranks(c));
+  fill(c.mesh.threads, std::thread::hardware_concurrency() / c.mesh.node);
+}
+
 MeshConfig mesh_to_be(Config c) {
   fill_mesh(c);
   return c.mesh;
@@ -201,7 +207,7 @@ Config resolve(Config c) {
   fill_mesh(c);
   fill(c.schedule.chunks_backward, c.schedule.chunks);
   fill(c.train.micro_batch_size, c.train.batch_size / c.mesh.dp);
-  fill(c.mesh.threads, std::thread::hardware_concurrency() / (launched() ? c.mesh.node : num_ranks(c)));
+  fill(c.mesh.threads, std::thread::hardware_concurrency() / num_ranks(c));
   return c;
 }
 

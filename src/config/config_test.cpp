@@ -169,6 +169,18 @@ TEST(Config, resolving_fills_what_was_left_open) {
   EXPECT_EQ(resolve(c), c);
 }
 
+TEST(Config, takes_from_a_launcher_what_the_mesh_leaves_open) {
+  const Launch launch{.ranks = 8, .rank = 3, .ranks_per_node = 4};
+  const Config c = ready_config("", Overrides{"mesh.tp=2", "train.batch_size=8"}, launch);
+  EXPECT_EQ(c.mesh.dp, 4);
+  EXPECT_EQ(c.mesh.node, 4);
+  EXPECT_EQ(ready_config("", Overrides{"mesh.tp=2", "mesh.dp=1", "mesh.node=2"}, launch).mesh.node, 2);
+  EXPECT_EQ(ready_config("", Overrides{"mesh.tp=2", "mesh.dp=1"}, launch).mesh.node, 2) << "no more than there are";
+  // One rank sends no messages; eight do.
+  EXPECT_EQ(ready_config("", Overrides{"schedule.lanes=true", "train.batch_size=8"}, launch).mesh.dp, 8);
+  EXPECT_NE(refused("", {"schedule.lanes=true"}), "");
+}
+
 TEST(Config, what_is_saved_reads_back_equal) {
   for (const Overrides& overrides :
        {Overrides{},

@@ -19,7 +19,7 @@ constexpr FamilySpec kTwin = {
 ModelSizes sizes_of(const std::string& family, std::vector<std::string> keys, const Catalogue& catalogue) {
   keys.insert(keys.end(), {"schedule.moe=" + family, "model.num_hidden_layers=2", "train.seq_length=16",
                            "moe.num_experts=4", "moe.every=1", "mesh.tp=2", "mesh.ep=2"});
-  return model_sizes(ready_config("", keys, catalogue));
+  return model_sizes(ready_config("", keys, {}, catalogue));
 }
 
 TEST(OutsideFamily, writes_the_list_of_its_twin) {

@@ -6,7 +6,7 @@
 
 #include "passes/rewrite.h"
 #include "passes/testing/families.h"
-#include "schedule/testing/transfer.h"
+#include "schedule/testing/rows_sent.h"
 #include "schedule/wire_bytes.h"
 
 namespace plait::oracle {
@@ -48,7 +48,7 @@ double rows_by_type(const Schedule& s, const Execution& run, const Step& step, s
   const std::vector<Mark>& marks = from.dims.front().stack;
   if (!marks.empty() && !marks.back().is_atom() && table.shape.front() > 1)  // within nodes, chunks are counted apart
     table = chunk(table, 0, marks.back().parts, marks.back().part);
-  const RaggedMove move{from.prefix(), run.types[step.out[value]].prefix(), std::get<Move>(step.op).legs};
+  const RowsMove move{from, run.types[step.out[value]], std::get<Move>(step.op).legs};
   return total(rows_sent(s.mesh, move, table.data)) * width(s.mesh, from);
 }
 

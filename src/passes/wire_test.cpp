@@ -4,6 +4,7 @@
 #include <map>
 
 #include "passes/testing/families.h"
+#include "schedule/testing/rows_sent.h"
 #include "schedule/wire_bytes.h"
 
 namespace plait::oracle {
@@ -76,8 +77,8 @@ TEST(Wire, of_padded_buffers_costs_the_closed_forms) {
   });
 }
 
-RaggedMove ragged(const Types& types, const Step& step) {
-  return {types[step.in[0]].prefix(), types[step.out[0]].prefix(), std::get<Move>(step.op).legs};
+RowsMove ragged(const Types& types, const Step& step) {
+  return {types[step.in[0]], types[step.out[0]], std::get<Move>(step.op).legs};
 }
 
 int64_t num_cells(const std::vector<Dim>& prefix) {
@@ -90,12 +91,12 @@ int64_t num_cells(const std::vector<Dim>& prefix) {
 WireCost balanced_cost(const Model& model, const Types& types, const Step& step, double rows) {
   WireCost cost = wire_cost(model.schedule, types, step, Item::all(kItem));
   if (cost.collective == Collective::none || types[step.in[0]].jagged_index() < 0) return cost;
-  const RaggedMove move = ragged(types, step);
-  const auto cells = static_cast<double>(num_cells(move.from));
-  const auto sent = rows_sent(model.schedule.mesh, move, std::vector<double>(static_cast<size_t>(cells), rows / cells));
-  for (const auto& row : sent) {
+  const RowsMove move = ragged(types, step);
+  const auto cells = static_cast<double>(num_cells(move.from.prefix()));
+  auto sent = rows_sent(model.schedule.mesh, move, std::vector<double>(static_cast<size_t>(cells), 1));
+  for (auto& row : sent) {
     double total = 0;
-    for (double n : row) total += n;
+    for (double& n : row) total += n *= rows / cells;
     cost.bytes = total * static_cast<double>(local_size(model.schedule.mesh, types[step.in[0]].dims.back())) * kItem;
     EXPECT_NEAR(
         total,

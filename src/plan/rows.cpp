@@ -49,13 +49,6 @@ int64_t RowCounts::total(const Type& rows) const {
   return std::accumulate(all.begin(), all.end(), int64_t{0});
 }
 
-int64_t row_elements(const Mesh& mesh, const Type& rows) {
-  int64_t n = 1;
-  for (size_t d = static_cast<size_t>(rows.jagged_index()) + 1; d < rows.dims.size(); ++d)
-    n *= local_size(mesh, rows.dims[d]);
-  return n;
-}
-
 int64_t elements(const Mesh& mesh, const Type& type, const RowCounts& rows) {
   return type.jagged_index() < 0 ? local_elements(mesh, type) : rows.total(type) * row_elements(mesh, type);
 }

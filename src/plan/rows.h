@@ -26,8 +26,7 @@ class RowCounts {
   const RowTables* tables_;
 };
 
-// Elements that a rank holds of a value, and of a row of one.
+// Elements that a rank holds of a value.
 int64_t elements(const Mesh& mesh, const Type& type, const RowCounts& rows);
-int64_t row_elements(const Mesh& mesh, const Type& rows);
 
 }  // namespace plait

@@ -6,7 +6,7 @@
 
 #include "base/errors.h"
 #include "kernels/cpu/gate.h"
-#include "wire/board.h"
+#include "launch/board.h"
 
 namespace plait {
 

@@ -6,9 +6,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
-#include "run/moves_dense.h"
-#include "run/moves_packed.h"
-#include "run/moves_rows.h"
+#include "run/message.h"
 #include "schedule/wire_bytes.h"
 
 namespace plait {
@@ -68,9 +66,7 @@ Kernel prepare_move(const Move& move, const StepTypes& types, Groups& groups) {
     expects(types.in.size() == types.out.size(), "a sum of rows moves no cell");
     return all_reduce(group);
   }
-  if (kind != Collective::none && types.out.size() > 1) return prepare_packed_move(move, types, group);
-  if (types.in.size() > types.out.size()) return prepare_row_move(move, types, group);  // with tables
-  return prepare_dense_move(move, types, group);
+  return prepare_message(move, types, group);
 }
 
 }  // namespace plait

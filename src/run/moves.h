@@ -1,5 +1,4 @@
-// Moves on the wire: the communicating digits form the group; pack, one collective, unpack. Nothing is packed where the
-// parts already lie in order.
+// Moves on the wire: the communicating digits form the group.
 #pragma once
 #include <map>
 #include <memory>

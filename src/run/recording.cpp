@@ -24,7 +24,11 @@ void Recording::begin(int rank) {
   ranks_[rank].times.assign(schedule_.steps.size(), 0);
 }
 
-void Recording::share(int rank, wire::Group& everyone) {
+void Recording::share(int rank, wire::World& world) {
+  if (world.ranks_here() < world.size()) exchange(rank, *wire::everyone(world, rank));
+}
+
+void Recording::exchange(int rank, wire::Group& everyone) {
   using Clock = std::chrono::steady_clock;
   everyone.barrier();
   const auto zero = Clock::now();

@@ -14,9 +14,9 @@ class Recording {
   // A run of the list begins: forgets the rank's last one.
   void begin(int rank);
 
-  // Where ranks are processes: gives what this rank recorded to all, and takes theirs. Their clocks are set by a
-  // barrier of `everyone`. Every rank calls it, done with its run.
-  void share(int rank, wire::Group& everyone);
+  // Ranks that are threads record into one; where they are processes: gives what this rank recorded to all, and takes
+  // theirs. Their clocks are set by a barrier of all ranks. Every rank calls it, done with its run.
+  void share(int rank, wire::World& world);
 
   const Schedule& schedule() const { return schedule_; }
   // Of the last run, from the first begin of any rank. REQUIRES that all ranks are done with it.
@@ -30,6 +30,7 @@ class Recording {
   };
 
   int place(int step, int time) const;
+  void exchange(int rank, wire::Group& everyone);
 
   Schedule schedule_;
   std::vector<Rank> ranks_;

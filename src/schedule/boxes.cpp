@@ -35,22 +35,35 @@ Common common_boxes(const Mesh& mesh, int rank, const Relocation& dims, const st
   return c;
 }
 
-std::vector<Rows> runs_of(const Box& part, const Box& local) {
+namespace {
+
+// The runs again at every index of one more dim on the left, of which `part` is taken.
+std::vector<Pieces> repeated(const std::vector<Pieces>& runs, Range part, int64_t stride) {
+  const Pieces& one = runs.front();
+  const bool even = one.times == 1 || one.times * one.stride == stride;
+  if (runs.size() == 1 && part.size > 1 && even)
+    return {{part.first * stride + one.first, one.count, one.times * part.size, one.times == 1 ? stride : one.stride}};
+  std::vector<Pieces> wider;
+  for (int64_t i = 0; i < part.size; ++i)
+    for (const Pieces& run : runs) {
+      wider.push_back(run);
+      wider.back().first += (part.first + i) * stride;
+    }
+  return wider;
+}
+
+}  // namespace
+
+std::vector<Pieces> runs_of(const Box& part, const Box& local) {
   if (empty(part)) return {};
   int inner = static_cast<int>(part.size()) - 1;  // the last dim of which not all is taken; right of it all is
   int64_t width = 1;
   while (inner >= 0 && part[inner] == local[inner]) width *= local[inner--].size;
-  std::vector<Rows> runs = {{0, inner < 0 ? width : part[inner].size * width}};
-  if (inner < 0) return runs;
-  runs[0].first = (part[inner].first - local[inner].first) * width;
+  if (inner < 0) return {{0, width}};
+  std::vector<Pieces> runs = {{(part[inner].first - local[inner].first) * width, part[inner].size * width}};
   int64_t stride = local[inner].size * width;
-  for (int d = inner - 1; d >= 0; stride *= local[d--].size) {
-    std::vector<Rows> wider;
-    for (int64_t i = 0; i < part[d].size; ++i)
-      for (const Rows& run : runs)
-        wider.push_back({run.first + (part[d].first - local[d].first + i) * stride, run.count});
-    runs = std::move(wider);
-  }
+  for (int d = inner - 1; d >= 0; stride *= local[d--].size)
+    runs = repeated(runs, {part[d].first - local[d].first, part[d].size}, stride);
   return runs;
 }
 
@@ -59,8 +72,8 @@ CellRows::CellRows(Box box, const int64_t* counts) : box_(std::move(box)), start
   for (int64_t c = 0; c < cells; ++c) starts_.push_back(starts_.back() + counts[c]);
 }
 
-std::vector<Rows> CellRows::of(const Box& part) const {
-  std::vector<Rows> rows;
+std::vector<Pieces> CellRows::of(const Box& part) const {
+  std::vector<Pieces> rows;
   const Box both = intersect(box_, part);
   if (empty(both)) return rows;
   std::vector<int64_t> at;
@@ -68,7 +81,7 @@ std::vector<Rows> CellRows::of(const Box& part) const {
   while (true) {
     int64_t cell = 0;
     for (size_t d = 0; d < both.size(); ++d) cell = cell * box_[d].size + at[d] - box_[d].first;
-    const Rows next{starts_[cell], starts_[cell + 1] - starts_[cell]};
+    const Pieces next{starts_[cell], starts_[cell + 1] - starts_[cell]};
     if (!rows.empty() && rows.back().first + rows.back().count == next.first)
       rows.back().count += next.count;
     else if (next.count > 0)
@@ -82,9 +95,16 @@ std::vector<Rows> CellRows::of(const Box& part) const {
   }
 }
 
-int64_t count(const std::vector<Rows>& rows) {
+int64_t count(const std::vector<Pieces>& runs) {
   int64_t n = 0;
-  for (const Rows& r : rows) n += r.count;
+  for (const Pieces& r : runs) n += r.total();
+  return n;
+}
+
+int64_t row_elements(const Mesh& mesh, const Type& rows) {
+  int64_t n = 1;
+  for (size_t d = static_cast<size_t>(rows.jagged_index()) + 1; d < rows.dims.size(); ++d)
+    n *= local_size(mesh, rows.dims[d]);
   return n;
 }
 

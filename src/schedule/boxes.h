@@ -24,10 +24,11 @@ struct Relocation {
 };
 Common common_boxes(const Mesh& mesh, int rank, const Relocation& dims, const std::vector<int>& members);
 
-// Consecutive rows, or elements.
-struct Rows {
-  int64_t first = 0, count = 0;
-  bool operator==(const Rows&) const = default;
+// `times` pieces of `count` consecutive elements, or rows: piece i begins at first + i * stride.
+struct Pieces {
+  int64_t first = 0, count = 0, times = 1, stride = 0;
+  int64_t total() const { return count * times; }
+  bool operator==(const Pieces&) const = default;
 };
 
 // A rank's rows: its cells in lexicographic order, each with a number of rows.
@@ -37,7 +38,7 @@ class CellRows {
   CellRows(Box box, const int64_t* counts);
 
   // The rows of the cells that also lie in `part`, in order, neighbours merged.
-  std::vector<Rows> of(const Box& part) const;
+  std::vector<Pieces> of(const Box& part) const;
   int64_t total() const { return starts_.back(); }
 
  private:
@@ -45,9 +46,12 @@ class CellRows {
   std::vector<int64_t> starts_;  // of each cell, and the end
 };
 
-int64_t count(const std::vector<Rows>& rows);
+int64_t count(const std::vector<Pieces>& runs);
 
 // A part of a local tensor that holds `local`, as runs of its memory, in order.
-std::vector<Rows> runs_of(const Box& part, const Box& local);
+std::vector<Pieces> runs_of(const Box& part, const Box& local);
+
+// Elements of a row that a rank holds, of a value with a jagged dim.
+int64_t row_elements(const Mesh& mesh, const Type& rows);
 
 }  // namespace plait

@@ -27,11 +27,6 @@ std::string_view name(MoveKind kind) {
   return names[static_cast<int>(kind)];
 }
 
-std::string_view name(Collective collective) {
-  constexpr std::string_view names[] = {"none", "all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
-  return names[static_cast<int>(collective)];
-}
-
 const MoveKind* find_kind(Hold from, Hold to) {
   auto it = kLegal.find({from, to});
   return it == kLegal.end() ? nullptr : &it->second;

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/collective.h"
 #include "schedule/choices.h"
 #include "schedule/type.h"
 
@@ -564,10 +565,8 @@ std::string_view name(const Op& op);
 // ---- moves
 
 enum class MoveKind { enter, leave, gather, scatter, slice, join, exchange, sum, part, pad };
-enum class Collective { none, all_reduce, all_gather, reduce_scatter, all_to_all };
 
 std::string_view name(MoveKind kind);
-std::string_view name(Collective collective);
 
 // The kind of a leg, or nullptr where no move takes `from` to `to`.
 const MoveKind* find_kind(Hold from, Hold to);

@@ -11,11 +11,11 @@
 #include "base/errors.h"
 #include "base/files.h"
 #include "draw/curve.h"
+#include "launch/board.h"
 #include "run/recording.h"
 #include "train/agreement.h"
 #include "train/lr.h"
 #include "train/metrics.h"
-#include "wire/board.h"
 
 namespace plait {
 namespace {
@@ -261,17 +261,16 @@ RunReport train(const Planned& run, const data::Corpus& corpus, const RunObserve
   const Config& config = run.config;
   expect_memory(run);
   make_folder(config.log.dir);
-  RunReport report;
   const TrainingStep step = build_step(run_shape(run));
   const std::vector<AgreedSection> shared = what_ranks_share(run, step);
   std::optional<Recording> recording;
   if (observer.timeline) recording.emplace(step.schedule);
-  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
+  const RunReport report = wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
     agree(*wire::everyone(world, rank), shared);
     Walk walk(run, corpus, observer, {rank, &world, dtype_of(config)}, recording ? &*recording : nullptr);
-    const RunReport mine = walk.run(stop);
-    if (rank == 0 || wire::launched()) report = mine;
-    if (recording && wire::launched()) recording->share(rank, *wire::everyone(world, rank));
+    RunReport mine = walk.run(stop);
+    if (recording) recording->share(rank, world);
+    return mine;
   });
   if (recording && report.last_step > report.first_step)
     observer.timeline(recording->schedule(), recording->timeline());

@@ -82,10 +82,10 @@ data::CorpusSource corpus_source(const Config& config) {
           .vocab_size = config.model.vocab_size};
 }
 
-wire::LocalOptions local_options(const Config& config) {
+launch::RankOptions rank_options(const Config& config) {
   const Mesh mesh = mesh_of(config);
   return {.ranks = mesh.ranks(),
-          .timeout = wire::Seconds(config.log.timeout),
+          .timeout = launch::Seconds(config.log.timeout),
           .threads = static_cast<int>(config.mesh.threads),
           .lanes = config.schedule.lanes ? kNumLanes - 1 : 0,
           .name = [mesh](int rank) { return mesh.coordinates(rank); }};

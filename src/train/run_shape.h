@@ -5,10 +5,10 @@
 
 #include "data/corpus.h"
 #include "kernels/cpu/optimizer.h"
+#include "launch/rank_options.h"
 #include "machine/machine_of.h"
 #include "model/step.h"
 #include "schedule/lanes.h"
-#include "wire/local.h"
 
 namespace plait {
 
@@ -31,8 +31,8 @@ RunShape one_rank(const RunShape& shape);
 // The step that a run of this shape performs.
 TrainingStep build_step(const RunShape& shape);
 
-// The ranks of a config as threads of this process, named by their coordinates.
-wire::LocalOptions local_options(const Config& config);
+// What the ranks of a config are told; they are named by their coordinates.
+launch::RankOptions rank_options(const Config& config);
 
 at::ScalarType dtype_of(const Config& config);
 

@@ -1,9 +1,6 @@
 #include "tune/schedule_choice.h"
 
-#include <mutex>
-
 #include "base/errors.h"
-#include "base/launch.h"
 #include "checkpoint/checkpoint.h"
 #include "train/agreement.h"
 #include "train/memory.h"
@@ -56,7 +53,7 @@ std::string saved_config(const Config& config) {
 // Nothing where an older version wrote what is no config any more.
 std::optional<Config> parsed(const std::string& saved, const Catalogue& catalogue) {
   try {
-    return resolve(parse_config(saved, "the config of the checkpoint", {}, catalogue));
+    return resolve(parse_config(saved, "the config of the checkpoint", {}, {}, catalogue));
   } catch (const InputError&) {
     return std::nullopt;
   }
@@ -113,15 +110,10 @@ ChosenSchedule choose_schedule(const Planned& run, const LoadProfile& load) {
 }
 
 ChosenSchedule agreed_schedule(const Config& config) {
-  if (config.schedule.machine == "default" || !launched()) return choose_schedule(config);
-  Planned shared;
-  std::mutex mutex;
-  wire::run_ranks(local_options(config), [&](int rank, wire::World& world) {
-    Planned mine = with_machine_of_first(*wire::everyone(world, rank), config);
-    const std::lock_guard lock(mutex);
-    shared = std::move(mine);
-  });
-  return choose_schedule(shared);
+  if (config.schedule.machine == "default") return choose_schedule(config);
+  return choose_schedule(wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
+    return with_machine_of_first(*wire::everyone(world, rank), config);
+  }));
 }
 
 ChosenSchedule tried_schedule(const Config& config, const ChosenSchedule& predicted, const TellTrial& tell) {
@@ -139,9 +131,7 @@ ChosenSchedule tried_schedule(const Config& config, const ChosenSchedule& predic
                            return fits_memory({asking_for(config, c), machine});
                          }};
   const std::vector<AgreedSection> shared = what_ranks_share(predicted.run, build_step(run_shape(predicted.run)));
-  ChosenSchedule chosen;
-  std::mutex mutex;
-  wire::run_ranks(local_options(base), [&](int rank, wire::World& world) {
+  return wire::run_ranks(rank_options(base), [&](int rank, wire::World& world) {
     const auto everyone = wire::everyone(world, rank);
     agree(*everyone, shared);
     const std::string saved = text_of_first(*everyone, rank == 0 ? saved_config(config) : "");
@@ -150,10 +140,8 @@ ChosenSchedule tried_schedule(const Config& config, const ChosenSchedule& predic
       const std::vector<Choice> tried = try_out(mine.choices, layer, {rank, &world, dtype_of(config)}, tell);
       if (!tried.empty()) take(mine, config, tried);
     }
-    const std::lock_guard lock(mutex);
-    chosen = std::move(mine);
+    return mine;
   });
-  return chosen;
 }
 
 }  // namespace plait

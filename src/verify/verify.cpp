@@ -94,18 +94,15 @@ Outcome walk(Trainer& trainer, const RunShape& shape, RankContext context, const
 }
 
 Outcome outcome(const Config& config, const RunShape& shape, const data::Corpus& corpus) {
-  Outcome result;
   const Replicas replicas(shape.mesh);
-  wire::LocalOptions options = local_options(config);
+  launch::RankOptions options = rank_options(config);
   options.ranks = shape.mesh.ranks();
   const Keep keep = gradients_of(shape);
-  wire::run_ranks(options, [&](int rank, wire::World& world) {
+  return wire::run_ranks(options, [&](int rank, wire::World& world) {
     const RankContext context{rank, &world, at::kDouble};
     Trainer trainer(config, shape, corpus, context, keep);
-    Outcome mine = walk(trainer, shape, context, replicas);
-    if (rank == 0 || wire::launched()) result = std::move(mine);
+    return walk(trainer, shape, context, replicas);
   });
-  return result;
 }
 
 double relative(double a, double b) { return std::abs(a - b) / std::max(std::abs(b), 1e-30); }
@@ -186,10 +183,9 @@ struct Everything {
 };
 
 Everything everything(const Config& config, const RunShape& shape, const data::Corpus& corpus) {
-  if (wire::launched()) input_error("verify --locate looks at all ranks at once: run it without a launcher");
   Everything all;
   std::mutex mutex;
-  wire::LocalOptions options = local_options(config);
+  launch::RankOptions options = rank_options(config);
   options.ranks = shape.mesh.ranks();
   wire::run_ranks(options, [&](int rank, wire::World& world) {
     Trainer trainer(config, shape, corpus, {rank, &world, at::kDouble}, {{}, Keep::What::all});

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "launch/launch.h"
 #include "wire/ranks.h"
 #include "wire/testing/placed.h"
 
@@ -29,15 +30,15 @@ std::vector<int> everyone(int ranks) {
 }
 
 void on_world(int ranks, const std::function<void(int, World&)>& body) {
-  if (!launched()) return run_ranks({.ranks = ranks, .timeout = Seconds(60)}, body);
-  if (launched_size() != ranks) return;
+  if (!this_launch().launched()) return run_ranks({.ranks = ranks, .timeout = Seconds(60)}, body);
+  if (this_launch().ranks != ranks) return;
   for (const int node : {0, 1, 2}) run_ranks({.ranks = ranks, .timeout = Seconds(60), .node = node}, body);
 }
 
 // Between processes of one node also with operands that lie in the world's memory, at all members or at some.
 void on_ranks(int ranks, const std::function<void(Group&)>& body) {
   on_world(ranks, [&](int rank, World& world) { body(*world.group(rank, everyone(ranks))); });
-  if (!launched() || launched_size() != ranks) return;
+  if (this_launch().ranks != ranks) return;
   run_ranks({.ranks = ranks, .timeout = Seconds(60)}, [&](int rank, World& world) {
     for (const Placing placing : {Placing::all, Placing::some})
       body(*placed(world.group(rank, everyone(ranks)), world, placing));
@@ -312,7 +313,7 @@ TEST(Broadcast, copies_the_roots_value) {
 }
 
 TEST(Barrier, lets_nobody_pass_before_all_have_come) {
-  if (launched()) GTEST_SKIP() << "looks at the memory of all ranks";
+  if (this_launch().launched()) GTEST_SKIP() << "looks at the memory of all ranks";
   for (const int ranks : {2, 4, 8}) {
     std::vector<std::atomic<int>> rounds(ranks);
     on_ranks(ranks, [&](Group& group) {

@@ -11,7 +11,7 @@
 namespace plait::wire {
 namespace {
 
-LocalOptions options(int ranks, double timeout) {
+RankOptions options(int ranks, double timeout) {
   return {.ranks = ranks, .timeout = Seconds(timeout), .name = [](int rank) {
             return fmt::format("rank {} (tp {}, dp {})", rank, rank % 2, rank / 2);
           }};
@@ -21,7 +21,7 @@ at::Tensor zeros(int64_t size) { return at::zeros({size}, at::kFloat); }
 
 // The message run_ranks ends with; fails the test when it ends without one.
 template <class Error = RankFailure>
-std::string failure_of(const LocalOptions& options, std::function<void(int, World&)> body) {
+std::string failure_of(const RankOptions& options, std::function<void(int, World&)> body) {
   try {
     run_ranks(options, std::move(body));
   } catch (const Error& error) {

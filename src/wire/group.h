@@ -1,23 +1,23 @@
 // A group of ranks and the collectives its members call together: the only door through which values cross ranks.
 // Every member calls the same collectives in the same order, from the same lane. Tensors are contiguous and on the CPU.
-// A group of one never communicates. Errors of the wire are CommError; wrong shapes are ContractError.
+// A group of one never communicates. In which order values are summed is the wire's own, but all members end with the
+// same bits. Errors of the wire are CommError; wrong shapes are ContractError.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string_view>
 #include <vector>
 
+#include "base/collective.h"
 #include "base/errors.h"
+#include "launch/board.h"
+#include "launch/patience.h"
 
 namespace plait::wire {
 
-enum class Collective { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, barrier };
-inline constexpr int kNumCollectives = 6;
-
-std::string_view name_of(Collective kind);
+using launch::LaneBoard, launch::RankBoard, launch::Seconds, plait::Collective;
 
 class Group {
  public:
@@ -28,21 +28,20 @@ class Group {
   virtual const std::vector<int>& ranks() const = 0;
   int size() const { return static_cast<int>(ranks().size()); }
 
-  // In place, all values in one message, float32, float64 or int64 (they may be mixed). Summed in the order of the
-  // group's members by whoever owns the slice, so every member ends with the same bits.
+  // In place, all values in one message, real numbers or int64 (they may be mixed).
   virtual void all_reduce(std::span<const at::Tensor> values) = 0;
 
   // in [x...] -> out [size, x...]. `in` may be the member's own part of `out`.
   virtual void all_gather(const at::Tensor& in, const at::Tensor& out) = 0;
 
-  // in [size, x...] -> out [x...], summed in the order of the members. `out` may be the member's own part of `in`.
+  // in [size, x...] -> out [x...], summed. `out` may be the member's own part of `in`.
   virtual void reduce_scatter(const at::Tensor& in, const at::Tensor& out) = 0;
 
   // The same for rows (slices along dim 0) of uneven number: rows[q] from member q; in [rows[rank()], x...] ->
   // out [sum of rows, x...]. All members give the same rows.
   virtual void all_gather_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) = 0;
 
-  // in [sum of rows, x...], the same rows for all members, by owner -> out [rows[rank()], x...], summed in order.
+  // in [sum of rows, x...], the same rows for all members, by owner -> out [rows[rank()], x...], summed.
   virtual void reduce_scatter_rows(const at::Tensor& in, const at::Tensor& out, std::span<const int64_t> rows) = 0;
 
   // Rows are slices along dim 0: `in` holds them by destination, `out` receives them by source. Counts may differ and
@@ -61,8 +60,6 @@ struct Abandoned : CommError {
   using CommError::CommError;
 };
 
-struct RankBoard;
-
 // The thread that will call a group: a rank's own, or one of its lanes.
 struct Caller {
   int lane = 0;   // for reports
@@ -75,15 +72,38 @@ class World {
  public:
   virtual ~World() = default;
   virtual int size() const = 0;
+  // How many ranks of the world are threads of this process; else each is a process.
+  virtual int ranks_here() const = 0;
   virtual std::shared_ptr<Group> group(int rank, std::vector<int> members, Caller caller = {}) = 0;
   // Fresh bytes of this process, aligned to 64. Between processes of a node large messages are fastest whose tensors
   // lie in such memory at all members.
-  virtual at::Tensor memory(int64_t bytes);
+  virtual at::Tensor memory(int64_t bytes) = 0;
   // Where a rank of this process tells what it does.
   virtual RankBoard& board(int rank) = 0;
   // Ends all waits of all groups: a rank has failed. Any thread.
   virtual void fail() = 0;
 };
+
+// A world that passes everything on: for those that hand out other groups.
+class PassingWorld : public World {
+ public:
+  explicit PassingWorld(World& world) : world_(world) {}
+
+  int size() const override { return world_.size(); }
+  int ranks_here() const override { return world_.ranks_here(); }
+  std::shared_ptr<Group> group(int rank, std::vector<int> members, Caller caller = {}) override {
+    return world_.group(rank, std::move(members), caller);
+  }
+  at::Tensor memory(int64_t bytes) override { return world_.memory(bytes); }
+  RankBoard& board(int rank) override { return world_.board(rank); }
+  void fail() override { world_.fail(); }
+
+ private:
+  World& world_;
+};
+
+// Fresh bytes that no other process reaches.
+at::Tensor own_memory(int64_t bytes);
 
 // The group of all ranks.
 std::shared_ptr<Group> everyone(World& world, int rank);

@@ -1,116 +1,16 @@
+// Which wire carries the ranks of a run: the one place where wires are chosen.
 #include "wire/ranks.h"
 
-#include <ATen/Parallel.h>
-
-#include <condition_variable>
-#include <exception>
-#include <mutex>
-#include <optional>
-#include <set>
-#include <thread>
-
-#include "wire/run_launched.h"
+#include "launch/launch.h"
+#include "wire/local/run.h"
+#include "wire/mpi/run.h"
 
 namespace plait::wire {
-namespace {
 
-struct Failure {
-  int rank;
-  std::exception_ptr what;
-  bool consequence;    // of another rank's failure
-  std::string report;  // what all ranks were doing then
-};
-
-// What the ranks' threads share with the caller; a thread left behind keeps it alive.
-class Crew {
- public:
-  Crew(const LocalOptions& options, std::function<void(int, World&)> body)
-      : world_(options), timeout_(options.timeout), body_(std::move(body)) {
-    for (int rank = 0; rank < options.ranks; ++rank) running_.insert(rank);
-  }
-
-  void run(int rank, int threads) {
-    RankBoard& board = world_.board(rank);
-    try {
-      at::set_num_threads(threads);
-      body_(rank, world_);
-      board.state = RankBoard::State::ended;
-    } catch (const Abandoned&) {
-      note({.rank = rank, .what = std::current_exception(), .consequence = true});
-    } catch (const std::exception& error) {
-      board.failure.set(error.what());
-      board.state = RankBoard::State::failed;
-      note({.rank = rank, .what = std::current_exception(), .consequence = false});
-    } catch (...) {
-      note({.rank = rank, .what = std::current_exception(), .consequence = false});
-    }
-    const std::lock_guard lock(mutex_);
-    running_.erase(rank);
-    changed_.notify_all();
-  }
-
-  // The ranks that did not come back in time after a failure.
-  std::set<int> wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return running_.empty() || failure_; });
-    changed_.wait_for(lock, timeout_, [&] { return running_.empty(); });
-    return running_;
-  }
-
-  void rethrow(const std::set<int>& lost) const {
-    const std::lock_guard lock(mutex_);
-    if (!failure_) return;
-    std::string tail;
-    for (const int rank : lost) tail += fmt::format("; {} has not ended", world_.name(rank));
-    try {
-      std::rethrow_exception(failure_->what);
-    } catch (const InputError&) {
-      throw;
-    } catch (const std::exception& error) {
-      throw RankFailure(failure_->rank, fmt::format("{}: {}{}", world_.name(failure_->rank), error.what(), tail),
-                        failure_->report);
-    } catch (...) {
-      throw RankFailure(failure_->rank, fmt::format("{}: unknown failure{}", world_.name(failure_->rank), tail),
-                        failure_->report);
-    }
-  }
-
- private:
-  void note(Failure failure) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!failure_ || (failure_->consequence && !failure.consequence)) {
-        failure.report = world_.report();
-        failure_ = std::move(failure);
-      }
-    }
-    changed_.notify_all();
-    world_.fail();
-  }
-
-  LocalWorld world_;
-  Seconds timeout_;
-  std::function<void(int, World&)> body_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::set<int> running_;
-  std::optional<Failure> failure_;
-};
-
-}  // namespace
-
-void run_ranks(const LocalOptions& options, std::function<void(int rank, World& world)> body) {
-  if (launched() && (options.ranks > 1 || launched_size() == 1)) return run_launched(options, std::move(body));
-  const auto crew = std::make_shared<Crew>(options, std::move(body));
-  const int own_threads = at::get_num_threads();
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < options.ranks; ++rank) {
-    threads.emplace_back([crew, rank, n = options.threads] { crew->run(rank, n); });
-  }
-  const auto lost = crew->wait();
-  for (int rank = 0; rank < options.ranks; ++rank) lost.contains(rank) ? threads[rank].detach() : threads[rank].join();
-  at::set_num_threads(own_threads);  // a rank's number of threads becomes the default of later threads
-  crew->rethrow(lost);
+void each_rank(const RankOptions& options, RankBody body) {
+  const Launch launch = this_launch();
+  const bool processes = launch.launched() && (options.ranks > 1 || launch.ranks == 1);
+  (processes ? run_mpi : run_threads)(options, std::move(body));
 }
 
 }  // namespace plait::wire

@@ -3,25 +3,20 @@
 #pragma once
 #include <functional>
 
-#include "wire/local.h"
 #include "wire/record.h"
 
 namespace plait::wire {
 
-class SlowWorld final : public World {
+class SlowWorld final : public PassingWorld {
  public:
   // How long a member waits after a collective in which it sent so many bytes; `ranks` are the group's.
   using Delay = std::function<Seconds(const std::vector<int>& ranks, double bytes)>;
 
-  SlowWorld(World& world, Delay delay) : world_(world), delay_(std::move(delay)) {}
+  SlowWorld(World& world, Delay delay) : PassingWorld(world), delay_(std::move(delay)) {}
 
-  int size() const override { return world_.size(); }
   std::shared_ptr<Group> group(int rank, std::vector<int> members, Caller caller = {}) override;
-  RankBoard& board(int rank) override { return world_.board(rank); }
-  void fail() override { world_.fail(); }
 
  private:
-  World& world_;
   Delay delay_;
 };
 

@@ -1,4 +1,5 @@
-// Element-wise sums of several ranks' memory in a fixed order: ((x0 + x1) + x2) + ..., block by block in cache.
+// Element-wise sums of several ranks' memory in the order of the members: ((x0 + x1) + x2) + ..., block by block in
+// cache. All wires between CPUs sum so: threads, processes and nodes give the same bits.
 #pragma once
 #include <c10/core/ScalarType.h>
 

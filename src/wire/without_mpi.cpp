@@ -1,16 +1,17 @@
 // What stands in for the wire `mpi` where no MPI was installed when this was built.
 #include "base/errors.h"
-#include "base/launch.h"
-#include "wire/run_launched.h"
+#include "launch/launch.h"
+#include "wire/mpi/run.h"
 
 namespace plait::wire {
 
-void run_launched(const LocalOptions&, std::function<void(int rank, World& world)>) {
+void run_mpi(const RankOptions&, RankBody) {
+  const Launch launch = this_launch();
   input_error(
       "a launcher started this as rank {} of {}, but it was built without MPI: install libopenmpi-dev and build again",
-      launched_rank(), launched_size());
+      launch.rank, launch.ranks);
 }
 
-MpiLibrary mpi_library() { return {.text = "not built in: install openmpi-bin and libopenmpi-dev, then build again"}; }
+std::string mpi_library() { return "not built in: install openmpi-bin and libopenmpi-dev, then build again"; }
 
 }  // namespace plait::wire

@@ -9,7 +9,8 @@
 #include <string>
 #include <thread>
 
-#include "wire/board.h"
+#include "launch/board.h"
+#include "launch/launch.h"
 #include "wire/ranks.h"
 
 namespace plait::wire {
@@ -45,7 +46,7 @@ void walk(const std::string& how, int rank, World& world) {
 }
 
 int run(const std::string& how) {
-  LocalOptions options{.ranks = launched() ? launched_size() : 4, .timeout = kTimeout};
+  RankOptions options{.ranks = this_launch().launched() ? this_launch().ranks : 4, .timeout = kTimeout};
   options.name = [](int rank) { return fmt::format("rank {} (tp {}, dp {})", rank, rank % 2, rank / 2); };
   try {
     run_ranks(options, [&](int rank, World& world) { walk(how, rank, world); });
