@@ -31,11 +31,11 @@ int close_section(Schedule& s, int num_forward, int num_prologue) {
 }
 
 // The steps that write each layer, of a forward list.
-std::vector<Block> layer_blocks(const Schedule& s, int num_forward, int64_t layers) {
-  std::vector<Block> blocks;
+std::vector<StepBlock> layer_blocks(const Schedule& s, int num_forward, int64_t layers) {
+  std::vector<StepBlock> blocks;
   for (int64_t l = 0; l < layers; ++l) {
     const auto in_layer = [&](int step) { return s.names[s.steps[step].out.front()].starts_with(layer_scope(l)); };
-    Block block{num_forward, 0};
+    StepBlock block{num_forward, 0};
     for (int i = 0; i < num_forward; ++i)
       if (in_layer(i)) block = {std::min(block.first, i), i + 1};
     blocks.push_back(block);

@@ -69,9 +69,9 @@ int64_t beside_others(Collective kind, const Parcel& p) {
 }  // namespace
 
 int64_t scratch_bytes(const StepOnRank& at) {
-  if (as<SumSquares>(at.step.op)) return 8;
   const Move* move = as<Move>(at.step.op);
-  const Collective kind = move ? collective(move->legs) : Collective::none;
+  if (!move) return traits_of(at.step.op).scratch({at.mesh, at.types, at.step});
+  const Collective kind = collective(move->legs);
   if (kind == Collective::none || kind == Collective::all_reduce) return 0;
   const std::vector<int> members = at.mesh.group(at.rank, wire_atoms(move->legs));
   const size_t values = at.step.out.size();

@@ -61,17 +61,7 @@ class Alone final : public Group {
 
 }  // namespace
 
-std::string_view name_of(Collective kind) {
-  switch (kind) {
-    case Collective::all_reduce: return "all_reduce";
-    case Collective::all_gather: return "all_gather";
-    case Collective::reduce_scatter: return "reduce_scatter";
-    case Collective::all_to_all: return "all_to_all";
-    case Collective::broadcast: return "broadcast";
-    case Collective::barrier: return "barrier";
-  }
-  return "?";
-}
+std::string_view name_of(Collective kind) { return name(kind); }
 
 at::Tensor World::memory(int64_t bytes) { return at::empty({bytes}, at::kByte); }
 

@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "schedule/collective.h"
 
 namespace plait::wire {
 
-enum class Collective { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, barrier };
-inline constexpr int kNumCollectives = 6;
-
+using plait::Collective;
 std::string_view name_of(Collective kind);
 
 class Group {
