@@ -5,6 +5,7 @@
 
 #include "schedule/builder.h"
 #include "schedule/lanes.h"
+#include "schedule/text.h"
 #include "schedule/typing.h"
 
 namespace plait {
@@ -87,6 +88,25 @@ TEST(Traits, make_the_norm_wide) {
   EXPECT_THROW(Builder(b).add(Sgd{}, {p, g, lr, real}), TypeFault);
   EXPECT_THROW(Builder(b).add(Add{}, {squares, real}), TypeFault);
   EXPECT_THROW(Builder(b).add(ClipFactor{1}, {real}), TypeFault);
+}
+
+std::string printed(Precision precision) {
+  Builder b(Mesh(), precision);
+  const ValueId g = b.leaf(LeafKind::data, "g", {{"T", 4}}), p = b.leaf(LeafKind::parameter, "p", {{"T", 4}});
+  const ValueId factor = b.add_all(ClipFactor{1}, {b.add(SumSquares{}, {g})})[1];
+  b.add(Sgd{}, {p, g, factor, b.leaf(LeafKind::scalar, "lr", std::vector<Dim>{})});
+  return print(b.schedule());
+}
+
+TEST(Traits, print_wide_where_there_are_other_real_types) {
+  for (const auto& [precision, word] : {std::pair{Precision::one, "side"}, std::pair{Precision::mixed, "wide"}}) {
+    const std::string text = printed(precision), pair = fmt::format(" : {0} [] ; {0} []\n", word);
+    EXPECT_NE(text.find(fmt::format("leaf scalar %lr : {} []\n", word)), std::string::npos) << text;
+    EXPECT_NE(text.find("clip_factor(%sum_squares) clip=1" + pair), std::string::npos) << text;
+    EXPECT_EQ(print(parse_schedule(text)), text);
+    for (const Leaf& leaf : parse_schedule(text).leaves)
+      EXPECT_EQ(leaf.type.dtype == Dtype::wide, leaf.kind == LeafKind::scalar);
+  }
 }
 
 }  // namespace
