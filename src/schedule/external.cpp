@@ -42,8 +42,7 @@ External external(const ExternalOp& record, const std::vector<Attribute>& attrib
   External op{&record, record.attributes};
   for (const Attribute& given : attributes) {
     const auto it = std::ranges::find_if(op.attributes, [&](const Attribute& a) { return alike(a, given); });
-    expects(it != op.attributes.end(),
-            fmt::format("{} has no attribute {} of that kind", *record.name, given.name));
+    expects(it != op.attributes.end(), fmt::format("{} has no attribute {} of that kind", *record.name, given.name));
     it->value = given.value;
   }
   return op;
@@ -53,8 +52,7 @@ void expect_own_names(std::span<const ExternalOp* const> ops) {
   std::set<std::string_view> taken = known_names();
   for (const ExternalOp* op : ops)
     if (!taken.insert(op->name).second)
-      input_error("op {}: an op of that name is there already, expected a name of its own: rename it",
-                  *op->name);
+      input_error("op {}: an op of that name is there already, expected a name of its own: rename it", *op->name);
 }
 
 std::vector<Type> infer_op(const StepTyping& step, const External& op) {
