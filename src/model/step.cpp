@@ -31,11 +31,11 @@ int close_section(Schedule& s, int num_forward, int num_prologue) {
 
 // The steps that write each layer, of a forward list. Values keep their ids through rewrites, and new ones stand
 // between those that they serve.
-std::vector<Block> layer_blocks(const Schedule& s, int num_forward, const std::vector<Model::Scope>& scopes) {
-  std::vector<Block> blocks;
+std::vector<StepBlock> layer_blocks(const Schedule& s, int num_forward, const std::vector<Model::Scope>& scopes) {
+  std::vector<StepBlock> blocks;
   for (size_t i = 0; i + 1 < scopes.size(); ++i) {
     if (scopes[i].layer < 0) continue;
-    Block block{num_forward, 0};
+    StepBlock block{num_forward, 0};
     for (int step = 0; step < num_forward; ++step) {
       const ValueId made = s.steps[step].out.front();
       if (made >= scopes[i].first && made < scopes[i + 1].first) block = {std::min(block.first, step), step + 1};

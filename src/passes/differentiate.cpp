@@ -2,11 +2,19 @@
 
 #include <algorithm>
 
-#include "schedule/builder.h"
-#include "schedule/typing.h"
+#include "schedule/external.h"
 
 namespace plait {
 namespace {
+
+template <class T, class... All>
+constexpr bool kIsOneOf = (std::is_same_v<T, All> || ...);
+
+template <class T>
+constexpr bool kHasNoTranspose =
+    kIsOneOf<T, ActivateGrad, RmsNormGrad, AttentionGrad, EmbedGrad, RowMax, ExpSumTargetGrad, NllGrad, HashRoute,
+             RouteGrad, NoiseGrad, NoisyStatsGrad, VariationGrad, GateStatsGrad, BalanceGrad, Load, Count, Nodes,
+             CountWithin, Busiest, Arrange, Pair, SumSquares, ClipFactor, AdamW, Sgd, BalanceBias>;
 
 class Backward {
  public:
@@ -168,11 +176,23 @@ class Backward {
     if (in().size() == 3 && b_.type(in()[1]).grad) give(Pair{op.routing}, {dy_[0], in()[0], in()[2]}, {in()[1]});
   }
 
-  template <class Op>
-  void back(const Op&) {
+  void back(const External& op) {
+    if (!op.record->differentiate) return refuse();
+    for (const CotangentOf& c : op.record->differentiate(b_, {*step_, dy_})) {
+      expects(std::ranges::find(in(), c.of) != in().end(), "an op's cotangents are those of its operands");
+      record(c.value, c.of);
+    }
+  }
+
+  [[noreturn]] void refuse() const {
     throw TypeFault(
         fmt::format("differentiate: {} -> %{} has no transpose", name(step_->op), forward_.names[out().front()]));
   }
+
+  // Those that no way back leads through: gradients, choices, updates.
+  template <class Op>
+  requires kHasNoTranspose<Op>
+  void back(const Op&) { refuse(); }
 
   const Schedule& forward_;
   Builder b_;

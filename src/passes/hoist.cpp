@@ -77,30 +77,18 @@ class Hoist {
            move->legs == transpose(cut(types_[v])) && read_below(v);
   }
 
-  // Whether a join may stand below all that read its result: then nothing needs it here. Encode would make it carry
-  // rows.
+  // Whether a join may stand below all that read its result: then nothing needs it here.
   bool read_below(ValueId v) const {
     return std::all_of(source_.steps.begin(), source_.steps.end(), [&](const Step& step) {
       const bool reads = std::find(step.in.begin(), step.in.end(), v) != step.in.end();
-      return !reads || as<Decode>(step.op) || as<Einsum>(step.op) || as<Cast>(step.op) || as<Add>(step.op);
+      return !reads || traits_of(step.op).hoist.joins == Joins::pass;
     });
   }
 
-  // Whether each token's results are made of that token alone. A gate is, while its groups are not cut.
+  // Whether each token's results are made of that token alone.
   bool token_by_token(const Step& step) const {
-    if (as<Count>(step.op)) return step.in.size() == 2;  // padded cells are agreed on
-    if (as<Cast>(step.op)) return true;
-    if (const Encode* encode = as<Encode>(step.op)) return !encode->routing.capacity;
-    if (const Decode* decode = as<Decode>(step.op)) return !decode->routing.capacity;
-    if (const Route* route = as<Route>(step.op)) return !cuts_a_group(step, *route);
-    if (const Einsum* product = as<Einsum>(step.op))
-      return std::count(product->out.begin(), product->out.end(), "T") || has_cells(product->out);
-    return as<Add>(step.op) && std::all_of(step.in.begin(), step.in.end(), [&](ValueId v) { return is_joined(v); });
-  }
-
-  bool cuts_a_group(const Step& step, const Route& route) const {
-    const int64_t tokens = local_size(source_.mesh, *types_[step.in[0]].find("T"));
-    return route.group && tokens / source_.mesh.count(atoms_) % route.group;
+    const bool joins = std::all_of(step.in.begin(), step.in.end(), [&](ValueId v) { return is_joined(v); });
+    return traits_of(step.op).hoist.slices({{source_.mesh, types_, step}, atoms_, joins});
   }
 
   ValueId emit(Op op, std::vector<ValueId> in, const Step* like, const std::string& base) {

@@ -13,8 +13,7 @@ namespace plait {
 Pace even_pace(const Schedule& schedule, int ranks_per_node) {
   Pace pace{.lanes = lanes(schedule, ranks_per_node)};
   for (size_t i = 0; i < schedule.steps.size(); ++i) {
-    const Op& op = schedule.steps[i].op;
-    const bool works = pace.lanes[i] != Lane::compute || as<Einsum>(op) || as<Attention>(op) || as<AttentionGrad>(op);
+    const bool works = pace.lanes[i] != Lane::compute || traits_of(schedule.steps[i].op).cost.flops != traits::no_flops;
     pace.seconds.push_back(works ? 1 : 0);
   }
   return pace;
@@ -34,12 +33,10 @@ std::vector<std::set<int>> predecessors(const Schedule& s) {
     const Step& step = s.steps[i];
     for (ValueId v : step.in)
       if (made[v] >= 0) before[i].insert(made[v]);
-    for (InPlace p : in_place(step.op))
+    for (const Sharing& p : in_place(step))
       before[i].insert(reads[root[step.in[p.in]]].begin(), reads[root[step.in[p.in]]].end());
     for (ValueId v : step.in) reads[root[v]].push_back(static_cast<int>(i));
-    for (size_t o = 0; may_alias(step.op) && o < step.out.size(); ++o)
-      root[step.out[o]] = root[step.in[std::min(o, step.in.size() - 1)]];
-    for (InPlace p : in_place(step.op)) root[step.out[p.out]] = root[step.in[p.in]];
+    for (const Sharing& share : aliases(step)) root[step.out[share.out]] = root[step.in[share.in]];
   }
   return before;
 }

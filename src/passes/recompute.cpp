@@ -13,14 +13,14 @@ bool keeps(const Move& move, KeepMoves keep) {
   return keep == KeepMoves::all || c != Collective::all_gather;
 }
 
-bool routes(const Op& op) {
-  return as<Route>(op) || as<HashRoute>(op) || as<Count>(op) || as<Nodes>(op) || as<CountWithin>(op) ||
-         as<Busiest>(op) || as<Arrange>(op) || as<Load>(op);
-}
-
 bool keeps(const Op& op, const RecomputePlan& plan) {
-  if (const Move* move = as<Move>(op)) return keeps(*move, plan.keep);
-  return routes(op) || (plan.recompute == Recompute::selective && (as<Einsum>(op) || as<Attention>(op)));
+  switch (traits_of(op).kept) {
+    case Kept::always: return true;
+    case Kept::selective: return plan.recompute == Recompute::selective;
+    case Kept::again: return false;
+    case Kept::message: return keeps(std::get<Move>(op), plan.keep);
+  }
+  return false;
 }
 
 class Recomputing {
@@ -45,8 +45,8 @@ class Recomputing {
   }
 
  private:
-  const Block* block(int step) const {
-    for (const Block& b : plan_.blocks)
+  const StepBlock* block(int step) const {
+    for (const StepBlock& b : plan_.blocks)
       if (step >= b.first && step < b.last) return &b;
     return nullptr;
   }

@@ -9,15 +9,15 @@
 namespace plait {
 
 // Steps [first, last) of the forward list.
-struct Block {
+struct StepBlock {
   int first = 0, last = 0;
 };
 
 struct RecomputePlan {
   Recompute recompute = Recompute::none;
   KeepMoves keep = KeepMoves::all;
-  int num_forward = 0;             // steps [0, num_forward) are the forward list
-  std::vector<Block> blocks = {};  // disjoint
+  int num_forward = 0;                 // steps [0, num_forward) are the forward list
+  std::vector<StepBlock> blocks = {};  // disjoint
 };
 
 // After `differentiate`, before `lower`. Gradients are the same bits. Never made again: routes and their places, what

@@ -13,9 +13,9 @@ namespace plait::oracle {
 namespace {
 
 // From a boundary between layers to the next.
-std::vector<Block> blocks_of(const Model& model) {
+std::vector<StepBlock> blocks_of(const Model& model) {
   const std::vector<int> made = makers(model.schedule);
-  std::vector<Block> blocks;
+  std::vector<StepBlock> blocks;
   for (size_t i = 1; i < model.boundaries.size(); ++i)
     blocks.push_back({made[model.boundaries[i - 1]] + 1, made[model.boundaries[i]] + 1});
   return blocks;
@@ -152,7 +152,7 @@ TEST(Recomputation, leaves_backward_only_what_is_kept) {
   const Model model = build({.family = Family::ted, .mesh = kMesh});
   const Schedule s = checkpointed(model, kPlain);
   const std::vector<int> made = makers(s);
-  const Block block = blocks_of(model).front();
+  const StepBlock block = blocks_of(model).front();
   std::set<std::string_view> kept;
   for (size_t i = static_cast<size_t>(block.last); i < s.steps.size(); ++i)
     for (ValueId v : s.steps[i].in)

@@ -154,7 +154,7 @@ Schedule drop_unused(const Schedule& schedule) {
   for (int i = static_cast<int>(schedule.steps.size()) - 1; i >= 0; --i) {
     const Step& step = schedule.steps[i];
     keep[i] =
-        !in_place(step.op).empty() || std::any_of(step.out.begin(), step.out.end(), [&](ValueId v) { return live[v]; });
+        !in_place(step).empty() || std::any_of(step.out.begin(), step.out.end(), [&](ValueId v) { return live[v]; });
     if (keep[i])
       for (ValueId v : step.in) live[v] = true;
   }

@@ -1,8 +1,6 @@
 #include "plan/cost.h"
 
 #include <algorithm>
-#include <map>
-#include <string_view>
 
 #include "plan/products.h"
 #include "plan/scratch.h"
@@ -33,51 +31,22 @@ struct Pricing {
   double bytes(ValueId v) const { return elements(types[v]) * item.of(types[v].dtype); }
 };
 
-// `products` products of a causal square: half of 2 S^2 A each.
-double attention_flops(const Pricing& p, const Type& q, double products) {
-  return products * p.elements(q) * static_cast<double>(local_size(p.mesh(), *q.find("S")));
-}
-
 bool only_renames(const Op& op) {
   if (const Move* move = as<Move>(op))
     return std::ranges::all_of(kinds(move->legs), [](MoveKind kind) {
       return kind == MoveKind::enter || kind == MoveKind::slice || kind == MoveKind::part;
     });
-  return as<Split>(op) || as<Unflatten>(op) || as<Flatten>(op) || as<Unpack>(op);
+  return traits_of(op).cost.streams == 0;
 }
 
 double memory_bytes(const Pricing& p, const Step& step) {
   if (only_renames(step.op)) return 0;
   double bytes = 0;
   for (ValueId v : step.out) bytes += p.bytes(v);
-  if (as<Embed>(step.op)) return 2 * bytes;  // of the table only the rows of these ids
+  if (traits_of(step.op).cost.reads == Reads::as_it_writes) return 2 * bytes;
   for (ValueId v : step.in) bytes += p.bytes(v);
   return bytes;
 }
-
-// Ops that are no streams: as long as so many streams of what they read and write, and as moving so many bytes more for
-// each token (for each of its routes, where they have routes). Relative to `add` by the processor time that
-// `plait bench step` tells of one rank on an x86-64 with AVX-512; the same within about a third for widths of 192 to
-// 512, 8 to 64 experts, 2 to 4 of a token.
-struct Slowness {
-  double streams = 1, bytes_per_token = 0;
-};
-
-Slowness slowness(const Op& op) {
-  static const std::map<std::string_view, Slowness> all = {
-      {Activate::kName, {1.8}},     {ActivateGrad::kName, {1.5}},  {RmsNorm::kName, {1.6}},
-      {RmsNormGrad::kName, {2}},    {Rope::kName, {1.2}},          {SumSquares::kName, {2}},
-      {RowMax::kName, {2}},         {ExpSumTarget::kName, {6}},    {ExpSumTargetGrad::kName, {2.9}},
-      {Embed::kName, {4}},          {EmbedGrad::kName, {1.6}},     {Encode::kName, {2.1}},
-      {Decode::kName, {2.2}},       {Pair::kName, {2.2}},          {Route::kName, {1, 3600}},
-      {RouteGrad::kName, {1, 900}}, {Count::kName, {1, 1200}},     {Arrange::kName, {1, 1200}},
-      {Load::kName, {1, 1200}},     {GateStats::kName, {1, 5000}}, {GateStatsGrad::kName, {1, 7000}}};
-  const auto it = all.find(name(op));
-  return it == all.end() ? Slowness{} : it->second;
-}
-
-// Of matrix products, what attention's own reach.
-constexpr double kAttentionPace = 1 / 2.7, kAttentionGradPace = 1 / 1.9;
 
 // Tokens, or routes of tokens.
 double tokens(const Mesh& mesh, const Type& type) {
@@ -88,9 +57,9 @@ double tokens(const Mesh& mesh, const Type& type) {
 }
 
 double stream_bytes(const Pricing& p, const Step& step, double memory_bytes) {
-  const Slowness slow = slowness(step.op);
+  const Cost& cost = traits_of(step.op).cost;
   const double most = std::max(tokens(p.mesh(), p.type(step.in[0])), tokens(p.mesh(), p.type(step.out[0])));
-  return slow.streams * memory_bytes + slow.bytes_per_token * most;
+  return cost.streams * memory_bytes + cost.bytes_per_token * most;
 }
 
 // The bytes that one rank sends on each level.
@@ -129,11 +98,17 @@ double copied_bytes(const Pricing& p, const Step& step) {
   return static_cast<double>(scratch_bytes({p.mesh(), 0, step, p.types, item, rows}));
 }
 
-StepCost message(const Pricing& p, const Step& step, WireCost wire) {
-  const Legs& legs = std::get<Move>(step.op).legs;
+// How much more the busiest rank has of what a step reads or makes.
+double busiest(const Pricing& p, const Step& step) {
   double crowd = 1;
   for (ValueId v : step.out) crowd = std::max(crowd, p.crowd(p.type(v)));
   for (ValueId v : step.in) crowd = std::max(crowd, p.crowd(p.type(v)));
+  return crowd;
+}
+
+StepCost message(const Pricing& p, const Step& step, WireCost wire) {
+  const Legs& legs = std::get<Move>(step.op).legs;
+  const double crowd = busiest(p, step);
   wire.bytes *= crowd;
   StepCost cost{.lane = 1 + level_of(p.machine, p.mesh(), wire_atoms(legs)),
                 .wire_bytes = wire.bytes,
@@ -149,14 +124,10 @@ StepCost message(const Pricing& p, const Step& step, WireCost wire) {
 StepCost computation(const Pricing& p, const Step& step) {
   StepCost cost{.memory_bytes = memory_bytes(p, step)};
   if (only_renames(step.op)) return cost;
-  double rate = p.machine.flops;
-  if (as<Einsum>(step.op)) {
-    const ProductSize size = product_size(p.mesh(), step, p.types);
-    cost.flops = size.flops() * std::max(p.crowd(p.type(step.in[0])), p.crowd(p.type(step.in[1])));
-    rate = product_rate(p.machine, size);
-  }
-  if (as<Attention>(step.op)) cost.flops = attention_flops(p, p.type(step.in[0]), 2), rate *= kAttentionPace;
-  if (as<AttentionGrad>(step.op)) cost.flops = attention_flops(p, p.type(step.in[0]), 5), rate *= kAttentionGradPace;
+  const Cost& traits = traits_of(step.op).cost;
+  cost.flops = traits.flops({p.mesh(), p.types, step}) * busiest(p, step);
+  const double rate = as<Einsum>(step.op) ? product_rate(p.machine, product_size(p.mesh(), step, p.types))
+                                          : p.machine.flops * traits.pace;
   cost.seconds +=
       p.machine.start + std::max(cost.flops / rate, stream_bytes(p, step, cost.memory_bytes) / p.machine.memory_bytes);
   return cost;

@@ -24,9 +24,9 @@ struct StepCost {
   double seconds = 0;
 };
 
-// Products: flops at the rate of the nearest measured ones, or memory where that is slower; attention likewise. Other
-// ops: memory, by a factor for each kind of op that is no stream. What only renames (split, unflatten, flatten, and the
-// moves enter, slice and part) is free.
+// What the traits of an op say (schedule/traits.h): its arithmetic, or memory where that is slower. Products run at the
+// rate of the nearest measured ones. What only renames (split, unflatten, flatten, and the moves enter, slice and part)
+// is free.
 // A message: as measured for groups of its shape. Where none was, level by level, one after the other: an all_to_all
 // over several atoms sends to each level the share of its ranks that lie there; in any other collective all bytes cross
 // the slowest level. Parts that do not lie in order are copied before or after, at the speed of memory.

@@ -131,20 +131,10 @@ class Tagging {
   std::vector<ValueId> root_;  // by value: another one in the same memory
 };
 
-// Bytes of an element, by value. Scalars that are fed, but for the scale of the loss, and the global norm are of 8
-// bytes in every run.
-std::vector<int64_t> element_bytes(const Schedule& s, const Types& types, Item item) {
+// Bytes of an element, by value.
+std::vector<int64_t> element_bytes(const Types& types, Item item) {
   std::vector<int64_t> bytes;
   for (const Type& type : types) bytes.push_back(item.of(type.dtype));
-  for (const Leaf& leaf : s.leaves)
-    if (leaf.kind == LeafKind::scalar && !s.cotangent_of.count(leaf.value)) bytes[leaf.value] = 8;
-  for (const Step& step : s.steps) {
-    const bool wide = as<SumSquares>(step.op) || as<ClipFactor>(step.op);
-    for (size_t i = 0; i < step.out.size(); ++i) {
-      if (wide) bytes[step.out[i]] = 8;
-      if (as<Add>(step.op) || as<Move>(step.op)) bytes[step.out[i]] = bytes[step.in[as<Move>(step.op) ? i : 0]];
-    }
-  }
   return bytes;
 }
 
@@ -165,7 +155,7 @@ class Walk {
         types_(types),
         question_(question),
         tags_(memory_tags(s, types)),
-        bytes_(element_bytes(s, types, question.item)),
+        bytes_(element_bytes(types, question.item)),
         lives_(lifetimes(s, without_lanes(s), question.kept)),
         piece_(s.names.size(), kPersistent),
         rows_(s.mesh, question.rank, nullptr) {

@@ -32,9 +32,9 @@ std::vector<const Type*> types_of(const Types& types, const std::vector<ValueId>
 }  // namespace
 
 int64_t scratch_bytes(const StepOnRank& at) {
-  if (as<SumSquares>(at.step.op)) return 8;
   const Move* move = as<Move>(at.step.op);
-  if (!move || collective(move->legs) == Collective::none) return 0;
+  if (!move) return traits_of(at.step.op).scratch({at.mesh, at.types, at.step});
+  if (collective(move->legs) == Collective::none) return 0;
   const std::vector<const Type*> in = types_of(at.types, at.step.in), out = types_of(at.types, at.step.out);
   const MessagePlan plan = message_plan({at.mesh, at.rank, move->legs, in, out});
   std::vector<int64_t> item;

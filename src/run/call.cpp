@@ -9,8 +9,13 @@ namespace plait {
 at::ScalarType full_precision(at::ScalarType real) { return c10::elementSize(real) == 2 ? at::kFloat : real; }
 
 at::ScalarType StepTypes::scalar(const Type& type) const {
-  if (type.dtype == Dtype::integer) return at::kLong;
-  return type.dtype == Dtype::full ? full_precision(dtype) : dtype;
+  switch (type.dtype) {
+    case Dtype::real: return dtype;
+    case Dtype::full: return full_precision(dtype);
+    case Dtype::integer: return at::kLong;
+    case Dtype::wide: return at::kDouble;
+  }
+  return dtype;
 }
 
 Value Call::allocate(at::IntArrayRef shape, at::ScalarType dtype, MemoryTag tag) {

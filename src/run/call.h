@@ -28,6 +28,7 @@ struct StepTypes {
   int64_t tile = kernels::kTile;
 
   // What a value of this type is made of. Full precision: float32 where the run's type has 2 bytes, else that type.
+  // Wide: float64.
   at::ScalarType scalar(const Type& type) const;
   std::vector<int64_t> shape(const Type& type) const { return local_shape(mesh, type); }
   Range range(const Type& type, std::string_view dim) const { return local_range(mesh, *type.find(dim), rank); }

@@ -58,5 +58,6 @@ Kernel prepare(const NoisyStats& op, const StepTypes& types);
 Kernel prepare(const NoisyStatsGrad& op, const StepTypes& types);
 Kernel prepare(const Variation& op, const StepTypes& types);
 Kernel prepare(const VariationGrad& op, const StepTypes& types);
+Kernel prepare(const External& op, const StepTypes& types);
 
 }  // namespace plait

@@ -1,7 +1,15 @@
 #include "base/errors.h"
+#include "run/external.h"
 #include "run/kernels.h"
+#include "schedule/external.h"
 
 namespace plait {
+
+Kernel prepare(const External& op, const StepTypes& types) {
+  const ExternalKernel* kernel = op.record->kernel;
+  expects(kernel, fmt::format("{} has no kernel: its record must name one", *op.record->name));
+  return kernel->prepare(op, types);
+}
 
 Kernel prepare_kernel(const Op& op, const StepTypes& types) {
   return std::visit(

@@ -81,6 +81,7 @@ ValueId Builder::leaf(LeafKind kind, const std::string& name, std::vector<Dim> d
     for (const Mark& mark : dim.stack) type.holds[mark.atom] = Hold::S;
   type.grad = kind == LeafKind::parameter;
   if (schedule_.precision == Precision::mixed) type.dtype = Dtype::full;
+  if (kind == LeafKind::scalar) type.dtype = Dtype::wide;
   return leaf(kind, name, std::move(type));
 }
 

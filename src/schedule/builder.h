@@ -38,8 +38,8 @@ class Builder {
 
   // REQUIRES a name that no value has.
   ValueId leaf(LeafKind kind, const std::string& name, Type type);
-  // A leaf sharded by the stacks of its dims, I elsewhere, `full` in mixed precision; parameters have a gradient, other
-  // kinds none.
+  // A leaf sharded by the stacks of its dims, I elsewhere; a scalar is wide, others `full` in mixed precision;
+  // parameters have a gradient, other kinds none.
   ValueId leaf(LeafKind kind, const std::string& name, std::vector<Dim> dims);
 
   // The first result, and all of them. Named after `name`, or else the op, with a number where that is taken.

@@ -26,9 +26,10 @@ std::vector<Lane> lanes(const Schedule& schedule, int ranks_per_node) {
   return all;
 }
 
-bool may_alias(const Op& op) {
-  return as<Move>(op) || as<Split>(op) || as<Unflatten>(op) || as<Flatten>(op) || as<Pack>(op) || as<Unpack>(op) ||
-         as<Dup>(op) || as<Pick>(op) || !in_place(op).empty();
+std::vector<Sharing> aliases(const Step& step) {
+  std::vector<Sharing> all = traits_of(step.op).memory.may(step);
+  std::erase_if(all, [](const Sharing& s) { return s.how == Sharing::How::over; });
+  return all;
 }
 
 namespace {
@@ -54,8 +55,7 @@ class Rules {
     readers_.assign(s.names.size(), none_);
     std::iota(root_.begin(), root_.end(), 0);
     for (const Step& step : s.steps)
-      for (size_t i = 0; may_alias(step.op) && i < step.out.size(); ++i)
-        root_[step.out[i]] = root_[step.in[std::min(i, step.in.size() - 1)]];
+      for (const Sharing& share : aliases(step)) root_[step.out[share.out]] = root_[step.in[share.in]];
   }
 
   LaneRules rules() {
@@ -101,7 +101,7 @@ class Rules {
         int& mark = marks[static_cast<size_t>(lanes_[made_[v]])];
         mark = std::max(mark, made_[v]);
       }
-    for (InPlace p : in_place(step.op)) raise(marks, readers_[root_[step.in[p.in]]]);
+    for (const Sharing& p : in_place(step)) raise(marks, readers_[root_[step.in[p.in]]]);
     return marks;
   }
 

@@ -20,8 +20,8 @@ struct NodeLanes {
 // By step. A move takes the lane of the slowest level that it crosses; one that does not communicate is computing.
 std::vector<Lane> lanes(const Schedule& schedule, int ranks_per_node);
 
-// Whether the results of an op may share memory with its operands: they count as one when that memory is written.
-bool may_alias(const Op& op);
+// Results that may lie in the memory of an operand that lives on: they count as one when that memory is written.
+std::vector<Sharing> aliases(const Step& step);
 
 // What lanes ask of a list, beside the order of each lane.
 struct LaneRules {

@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "schedule/external.h"
+
 namespace plait {
 namespace {
 
@@ -18,7 +20,25 @@ const std::map<std::pair<Hold, Hold>, MoveKind> kLegal = {
 }  // namespace
 
 std::string_view name(const Op& op) {
-  return std::visit([](const auto& o) -> std::string_view { return o.kName; }, op);
+  return std::visit(
+      []<class T>(const T& o) -> std::string_view {
+        if constexpr (std::is_same_v<T, External>)
+          return o.record->name;
+        else
+          return T::kName;
+      },
+      op);
+}
+
+const Traits& traits_of(const Op& op) {
+  return std::visit(
+      []<class T>(const T& o) -> const Traits& {
+        if constexpr (std::is_same_v<T, External>)
+          return o.record->traits;
+        else
+          return T::kTraits;
+      },
+      op);
 }
 
 std::string_view name(MoveKind kind) {
@@ -44,8 +64,12 @@ Collective collective(MoveKind kind) {
     case MoveKind::join: return Collective::all_gather;
     case MoveKind::scatter: return Collective::reduce_scatter;
     case MoveKind::exchange: return Collective::all_to_all;
-    default: return Collective::none;
+    case MoveKind::enter:
+    case MoveKind::slice:
+    case MoveKind::part:
+    case MoveKind::pad: return Collective::none;
   }
+  return Collective::none;
 }
 
 std::vector<MoveKind> kinds(const Legs& legs) {

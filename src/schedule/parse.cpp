@@ -4,8 +4,8 @@
 #include <map>
 
 #include "base/errors.h"
+#include "schedule/external.h"
 #include "schedule/text.h"
-#include "schedule/typing.h"
 
 namespace plait {
 namespace {
@@ -139,6 +139,11 @@ class TypeReader {
  private:
   void kind(Type& t) {
     if (line_.accept("real")) return;
+    if (line_.accept("wide")) {
+      t.dtype = Dtype::wide;
+      t.grad = false;
+      return;
+    }
     if (line_.accept("full")) t.dtype = Dtype::full;
     t.grad = t.dtype == Dtype::full && !line_.accept("side");
     if (t.dtype == Dtype::full || line_.accept("side")) return;
@@ -222,12 +227,13 @@ template <size_t... I>
 OpMakers op_makers(std::index_sequence<I...>) {
   OpMakers makers;
   const auto add = [&]<class T>(const T*) {
-    makers[T::kName] = [](const Mesh& mesh, Line& line) -> Op {
-      T op;
-      FieldReader reader{mesh, line};
-      T::fields(op, reader);
-      return op;
-    };
+    if constexpr (!std::is_same_v<T, External>)
+      makers[T::kName] = [](const Mesh& mesh, Line& line) -> Op {
+        T op;
+        FieldReader reader{mesh, line};
+        T::fields(op, reader);
+        return op;
+      };
   };
   (add(static_cast<const std::variant_alternative_t<I, Op>*>(nullptr)), ...);
   return makers;
@@ -242,6 +248,8 @@ bool is_move_title(std::string_view title) {
 
 class Parser {
  public:
+  explicit Parser(std::span<const ExternalOp* const> ops) : ops_(ops) { expect_own_names(ops); }
+
   Schedule run(std::string_view text) {
     int number = 0;
     for (size_t from = 0; from < text.size();) {
@@ -256,7 +264,7 @@ class Parser {
     for (Cotangent& c : later_) s_.cotangent_of[c.value] = get(c.of, c.line);
     const Types types = check(s_);
     for (const Written& w : written_)
-      if (types[w.value] != w.type)
+      if (as_printed(types[w.value], s_.precision) != as_printed(w.type, s_.precision))
         throw TypeFault(fmt::format("schedule text line {}: %{}: the text says {}, it is {}", w.line, s_.names[w.value],
                                     to_string(s_.mesh, w.type), to_string(s_.mesh, types[w.value])));
     return std::move(s_);
@@ -315,6 +323,8 @@ class Parser {
     leaf.value = make(line.value(), line);
     line.expect(":");
     leaf.type = TypeReader(s_.mesh, line).type();
+    if (leaf.kind == LeafKind::scalar && !leaf.type.grad && leaf.type.dtype == Dtype::real)
+      leaf.type.dtype = Dtype::wide;
     s_.leaves.push_back(leaf);
     if (line.accept("of ")) cotangents(line, {leaf.value});
   }
@@ -330,14 +340,25 @@ class Parser {
       step.in.push_back(get(line.value(), line));
       if (!line.peek(")")) line.expect(",");
     }
-    static const OpMakers makers = op_makers(std::make_index_sequence<std::variant_size_v<Op>>());
-    const auto maker = makers.find(is_move_title(title) ? Move::kName : std::string_view(title));
-    if (maker == makers.end()) line.fail(fmt::format("a known op, not {}", title));
-    step.op = maker->second(s_.mesh, line);
+    step.op = op(title, line);
     for (const std::string& name : outs) step.out.push_back(make(name, line));
     s_.steps.push_back(step);
     if (line.accept(":")) types(line, step.out);
     if (line.accept("of ")) cotangents(line, step.out);
+  }
+
+  Op op(const std::string& title, Line& line) {
+    for (const ExternalOp* op : ops_) {
+      if (*op->name != title) continue;
+      External external = plait::external(*op);
+      FieldReader reader{s_.mesh, line};
+      External::fields(external, reader);
+      return external;
+    }
+    static const OpMakers makers = op_makers(std::make_index_sequence<std::variant_size_v<Op>>());
+    const auto maker = makers.find(is_move_title(title) ? Move::kName : std::string_view(title));
+    if (maker == makers.end()) line.fail(fmt::format("a known op, not {}", title));
+    return maker->second(s_.mesh, line);
   }
 
   void types(Line& line, const std::vector<ValueId>& values) {
@@ -352,6 +373,7 @@ class Parser {
       if (!line.accept("-")) later_.push_back({v, line.value(), line});
   }
 
+  std::span<const ExternalOp* const> ops_;
   Schedule s_;
   std::map<std::string, ValueId> ids_;
 
@@ -374,6 +396,6 @@ class Parser {
 
 }  // namespace
 
-Schedule parse_schedule(std::string_view text) { return Parser().run(text); }
+Schedule parse_schedule(std::string_view text, std::span<const ExternalOp* const> ops) { return Parser(ops).run(text); }
 
 }  // namespace plait

@@ -69,11 +69,17 @@ std::string print_op(const Mesh& mesh, const Op& op) {
   return text;
 }
 
+Type as_printed(Type type, Precision precision) {
+  if (precision == Precision::one && type.dtype == Dtype::wide) type.dtype = Dtype::real;
+  return type;
+}
+
 std::string print_step(const Schedule& s, const Types& types, int index) {
   const Step& step = s.steps[index];
   std::string text = fmt::format("{} = {}({})", list(s, step.out, ", "), s.title(step), list(s, step.in, ", "));
   print_fields(s.mesh, step.op, text);
-  for (size_t i = 0; i < step.out.size(); ++i) text += (i ? " ; " : " : ") + to_string(s.mesh, types[step.out[i]]);
+  for (size_t i = 0; i < step.out.size(); ++i)
+    text += (i ? " ; " : " : ") + to_string(s.mesh, as_printed(types[step.out[i]], s.precision));
   return text + cotangents(s, step.out);
 }
 
@@ -84,8 +90,8 @@ std::string print(const Schedule& s) {
   text += m.node ? fmt::format(" node={}\n", m.node) : "\n";
   if (s.precision == Precision::mixed) text += "precision mixed\n";
   for (const Leaf& leaf : s.leaves)
-    text += fmt::format("leaf {} %{} : {}{}\n", name(leaf.kind), s.names[leaf.value], to_string(s.mesh, leaf.type),
-                        cotangents(s, {leaf.value}));
+    text += fmt::format("leaf {} %{} : {}{}\n", name(leaf.kind), s.names[leaf.value],
+                        to_string(s.mesh, as_printed(leaf.type, s.precision)), cotangents(s, {leaf.value}));
   for (size_t i = 0; i < s.steps.size(); ++i) text += print_step(s, types, static_cast<int>(i)) + "\n";
   if (!s.outputs.empty()) text += "outputs " + list(s, s.outputs, " ") + "\n";
   if (s.repeat) text += fmt::format("repeat {} {} {}\n", s.repeat->first, s.repeat->last, s.repeat->times);

@@ -32,10 +32,10 @@ std::string Schedule::title(const Step& step) const {
   return move ? plait::title(move->legs) : std::string(name(step.op));
 }
 
-std::vector<InPlace> in_place(const Op& op) {
-  if (as<Accumulate>(op) || as<Sgd>(op) || as<BalanceBias>(op)) return {{0, 0}};
-  if (as<AdamW>(op)) return {{0, 0}, {1, 2}, {2, 3}};
-  return {};
+std::vector<Sharing> in_place(const Step& step) {
+  std::vector<Sharing> all = traits_of(step.op).memory.may(step);
+  std::erase_if(all, [](const Sharing& s) { return s.how != Sharing::How::in_place; });
+  return all;
 }
 
 std::vector<int> makers(const Schedule& schedule) {
@@ -128,7 +128,7 @@ class Checker {
     if (out.size() != step.out.size())
       throw TypeFault(fmt::format("{}: makes {} values, the list names {}", at, out.size(), step.out.size()));
     for (size_t i = 0; i < out.size(); ++i) define(step.out[i], out[i], at);
-    for (InPlace p : in_place(step.op)) spoiled_[step.in[p.in]] = index;
+    for (const Sharing& p : in_place(step)) spoiled_[step.in[p.in]] = index;
   }
 
   void outputs() {
@@ -153,7 +153,7 @@ class Checker {
                       r.last, r.times, n, n));
     const std::vector<int> made = makers(s_);
     const auto leaks = [&](ValueId v) {
-      return made[v] >= r.first && made[v] < r.last && in_place(s_.steps[made[v]].op).empty();
+      return made[v] >= r.first && made[v] < r.last && in_place(s_.steps[made[v]]).empty();
     };
     const char* why = "is made in the repeated section, anew each time: accumulate it";
     for (int i = r.last; i < static_cast<int>(s_.steps.size()); ++i)

@@ -52,18 +52,13 @@ struct Schedule {
   std::string title(const Step& step) const;  // a move by its kinds, else the op's name
 };
 
-using Types = std::vector<Type>;  // by ValueId
-
 // Types of all values, or a one-line TypeFault: every step types; each value is made once, before its readers; nobody
 // reads a value after it was updated in place; outputs are I; every cotangent has the dual type of its value; a
 // repeated section leaks nothing but sums.
 Types check(const Schedule& schedule);
 
-// (output, operand) pairs that an op updates in place.
-struct InPlace {
-  int out, in;
-};
-std::vector<InPlace> in_place(const Op& op);
+// Results that a step makes by updating an operand.
+std::vector<Sharing> in_place(const Step& step);
 
 // The typing of one step of a list, for passes that try a step before they add it.
 std::vector<Type> infer_step(const Schedule& schedule, const Types& types, int index, const Step& step);

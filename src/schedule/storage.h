@@ -7,15 +7,7 @@
 
 namespace plait {
 
-// Result `out` may lie in the memory of operand `in`.
-// view: it is that memory or a part of it. In a move of rows only where the rows are one run; else always.
-// over: where the operand ends at this step and nobody shares its memory, it is that memory, written anew. Of several
-// such operands the first one that ends.
-struct Sharing {
-  enum class How { view, over } how;
-  int out, in;
-  bool operator==(const Sharing&) const = default;
-};
+// Where the results of a step lie for these types. An update in place is a view.
 std::vector<Sharing> sharing(const Mesh& mesh, const Types& types, const Step& step);
 
 // A value ends where the rules of lanes say: without lanes with its last reader, or where nobody reads it with the step

@@ -6,6 +6,7 @@
 //   outputs %loss
 // A step's types (after ':') are what check infers, and `of %x` says whose cotangent a result is; parse checks both.
 #pragma once
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -17,9 +18,12 @@ namespace plait {
 std::string print(const Schedule& schedule);
 // An op with its fields, "einsum out=T,F"; a move by its kinds and legs.
 std::string print_op(const Mesh& mesh, const Op& op);
+// The types of a list of one precision are printed without what only several precisions tell apart: wide as real.
+Type as_printed(Type type, Precision precision);
 std::string print_step(const Schedule& schedule, const Types& types, int index);
 
-// Throws InputError "schedule text line 7: ..." on text that is not a schedule, TypeFault on one that does not type.
-Schedule parse_schedule(std::string_view text);
+// `ops` from outside that a list may hold. Throws InputError "schedule text line 7: ..." on text that is not a
+// schedule, TypeFault on one that does not type.
+Schedule parse_schedule(std::string_view text, std::span<const ExternalOp* const> ops = {});
 
 }  // namespace plait

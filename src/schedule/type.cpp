@@ -7,6 +7,11 @@
 
 namespace plait {
 
+std::string_view name(Dtype dtype) {
+  constexpr std::string_view names[] = {"real", "full", "integer", "wide"};
+  return names[static_cast<int>(dtype)];
+}
+
 Hold dual(Hold hold) { return hold == Hold::R ? Hold::P : hold == Hold::P ? Hold::R : hold; }
 
 Type dual(Type type) {
@@ -100,6 +105,7 @@ std::string to_string(const Mesh& mesh, const Type& type) {
   std::string text = type.role == Role::table       ? fmt::format("table<{}> ", type.routing)
                      : type.role == Role::places    ? fmt::format("places<{},{}> ", type.routing, type.chunk)
                      : type.dtype == Dtype::integer ? "int "
+                     : type.dtype == Dtype::wide    ? "wide "
                      : type.dtype == Dtype::full    ? (type.grad ? "full " : "full side ")
                      : type.grad                    ? "real "
                                                     : "side ";

@@ -58,7 +58,9 @@ std::string to_string(const Place& place);  // "I", "S(T)"
 enum class Precision { one, mixed };
 
 // real: the element type of the run. full: float32 where that has 2 bytes (mixed precision); else the same as real.
-enum class Dtype { real, full, integer };
+// wide: float64 in every run: the norm, and scalars that are fed.
+enum class Dtype { real, full, integer, wide };
+std::string_view name(Dtype dtype);
 
 // What an integer value is about: nothing special, the table of a routing, or the places of its routes in this rank's
 // buffer.

@@ -108,7 +108,8 @@ std::vector<Type> infer_op(const StepTyping& step, const Scale&) { return {step.
 
 std::vector<Type> infer_op(const StepTyping& step, const Cast& op) {
   expect_operands(step, 1, 1);
-  if (step.type(0).dtype == Dtype::integer || op.to == Dtype::integer) step.fault(0, "only real numbers are cast");
+  const auto is_cast = [](Dtype d) { return d == Dtype::real || d == Dtype::full; };
+  if (!is_cast(step.type(0).dtype) || !is_cast(op.to)) step.fault(0, "only real numbers are cast");
   return {step.type(0)};
 }
 

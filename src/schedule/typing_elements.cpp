@@ -1,128 +1,126 @@
-// Element types in mixed precision, one rule an op; found by overload. What works on activations takes `real` as well
-// as `full` and mixes neither; statistics, gates, losses and the update are `full`, as is every op without a rule here.
+// Rules for element types, which the traits of ops name. What works on activations takes `real` as well as `full` and
+// mixes neither; statistics, gates, losses and the update are `full`; the norm is `wide`.
+#include <algorithm>
+
 #include "schedule/typing_rules.h"
 
 namespace plait {
 namespace {
 
-std::string_view word(Dtype dtype) { return EnumNames<Dtype>::names[static_cast<int>(dtype)]; }
+bool same(Precision precision, Dtype a, Dtype b) {
+  const auto number = [](Dtype d) { return d == Dtype::real || d == Dtype::full; };
+  return a == b || (precision == Precision::one && number(a) && number(b));
+}
 
-struct Elements {
-  const StepTyping& step;
-  std::vector<Type>& out;
+}  // namespace
 
-  Dtype first() const { return step.type(0).dtype; }
+void ElementTyping::expect(size_t operand, Dtype want) const {
+  const Dtype have = step.type(operand).dtype;
+  if (have == Dtype::integer || same(step.precision, have, want)) return;
+  const char* fix = want == Dtype::wide ? "take a scalar leaf or what a clip_factor makes" : "cast it";
+  step.fault(operand, fmt::format("is {}, {} needs {}: {}", name(have), name(step.op), name(want), fix));
+}
 
-  void expect(size_t operand, Dtype want) const {
-    const Dtype have = step.type(operand).dtype;
-    if (have != Dtype::integer && have != want)
-      step.fault(operand, fmt::format("is {}, {} needs {}: cast it", word(have), name(step.op), word(want)));
-  }
-  // Operands [from, to), of those that are there.
-  void expect(size_t from, size_t to, Dtype want) const {
-    for (size_t i = from; i < std::min(to, step.in.size()); ++i) expect(i, want);
-  }
-  void give(size_t result, Dtype dtype) const {
-    if (out[result].dtype != Dtype::integer) out[result].dtype = dtype;
-  }
-  // All operands as the first, all results too.
-  void alike() const {
-    expect(1, step.in.size(), first());
-    for (size_t i = 0; i < out.size(); ++i) give(i, first());
-  }
-};
+void ElementTyping::expect(size_t from, size_t to, Dtype want) const {
+  for (size_t i = from; i < std::min(to, step.in.size()); ++i) expect(i, want);
+}
 
-template <class Op>
-void set(const Elements& e, const Op&) {
+void ElementTyping::give(size_t result, Dtype dtype) const {
+  if (out[result].dtype == Dtype::integer || same(step.precision, out[result].dtype, dtype)) return;
+  out[result].dtype = dtype;
+}
+
+void ElementTyping::give_all(Dtype dtype) const {
+  for (size_t i = 0; i < out.size(); ++i) give(i, dtype);
+}
+
+namespace traits {
+
+void alike(const ElementTyping& e) {
+  e.expect(1, e.step.in.size(), e.first());
+  e.give_all(e.first());
+}
+
+void full(const ElementTyping& e) {
   e.expect(0, e.step.in.size(), Dtype::full);
-  for (size_t i = 0; i < e.out.size(); ++i) e.give(i, Dtype::full);
+  e.give_all(Dtype::full);
 }
 
-void set(const Elements& e, const Cast& op) {
-  if (op.to == e.first()) e.step.fault(0, fmt::format("is {} already", word(op.to)));
-  e.give(0, op.to);
+void routed(const ElementTyping& e) {
+  e.expect(1, e.step.in.size(), Dtype::full);
+  e.give_all(e.first());
 }
+
+void cast_to(const ElementTyping& e) {
+  const Dtype to = std::get<Cast>(e.step.op).to;
+  if (to == e.first() && e.step.precision == Precision::mixed) e.step.fault(0, fmt::format("is {} already", name(to)));
+  e.give(0, to);
+}
+
 // Results follow their operands: one message may carry several types, unless it adds them up.
-void set(const Elements& e, const Move& op) {
+void moved_alike(const ElementTyping& e) {
   const bool adds =
-      std::any_of(op.legs.begin(), op.legs.end(), [](const Leg& leg) { return leg.from.hold == Hold::P; });
+      std::ranges::any_of(std::get<Move>(e.step.op).legs, [](const Leg& leg) { return leg.from.hold == Hold::P; });
   if (adds) e.expect(1, e.out.size(), e.first());
   for (size_t i = 0; i < e.out.size(); ++i) e.give(i, e.step.type(i).dtype);
 }
-void set(const Elements& e, const Einsum&) { e.alike(); }
-void set(const Elements& e, const Add&) { e.alike(); }
-void set(const Elements& e, const Scale&) { e.alike(); }
-void set(const Elements& e, const Split&) { e.alike(); }
-void set(const Elements& e, const Concat&) { e.alike(); }
-void set(const Elements& e, const Dup&) { e.alike(); }
-void set(const Elements& e, const Pick&) { e.alike(); }
-void set(const Elements& e, const Unflatten&) { e.alike(); }
-void set(const Elements& e, const Flatten&) { e.alike(); }
-void set(const Elements& e, const Pack&) { e.alike(); }
-void set(const Elements& e, const Unpack&) { e.alike(); }
-void set(const Elements& e, const Activate&) { e.alike(); }
-void set(const Elements& e, const ActivateGrad&) { e.alike(); }
-void set(const Elements& e, const Rope&) { e.alike(); }
-void set(const Elements& e, const Embed&) { e.alike(); }
-void set(const Elements& e, const EmbedGrad&) { e.alike(); }
 
-void set(const Elements& e, const RmsNorm&) {
-  e.expect(1, Dtype::full);
-  e.give(0, e.first());
-}
-void set(const Elements& e, const RmsNormGrad&) {
+void norm_grad(const ElementTyping& e) {
   e.expect(1, Dtype::full);
   e.expect(2, e.first());
   e.give(0, e.first());
   e.give(1, Dtype::full);
 }
 
-void set(const Elements& e, const Attention&) {
-  e.alike();
+void attention(const ElementTyping& e) {
+  alike(e);
   e.give(1, Dtype::full);
 }
-void set(const Elements& e, const AttentionGrad&) {
+
+void attention_grad(const ElementTyping& e) {
   e.expect(1, 4, e.first());
   e.expect(4, Dtype::full);
   e.expect(5, e.first());
-  for (size_t i = 0; i < 3; ++i) e.give(i, e.first());
+  e.give_all(e.first());
 }
 
-// (x or rows, [weight], places [, table])
-void set(const Elements& e, const Encode&) {
-  e.expect(1, Dtype::full);
-  e.give(0, e.first());
-}
-void set(const Elements& e, const Decode&) {
-  e.expect(1, Dtype::full);
-  e.give(0, e.first());
-}
-void set(const Elements& e, const Pair&) {
+void pair(const ElementTyping& e) {
   e.expect(1, e.first());
   e.give(0, Dtype::full);
 }
 
 // A sum may be finer than what it adds; an update reads a gradient of either type.
-void set(const Elements& e, const Accumulate&) {
+void accumulate(const ElementTyping& e) {
   if (e.first() != Dtype::full) e.expect(1, e.first());
   e.give(0, e.first());
 }
-void set(const Elements& e, const SumSquares&) { e.give(0, Dtype::full); }
-void set(const Elements& e, const AdamW&) {
+
+void sum_squares(const ElementTyping& e) { e.give(0, Dtype::wide); }
+
+void clip_factor(const ElementTyping& e) {
+  e.expect(0, Dtype::wide);
+  e.expect(1, 2, Dtype::full);
+  e.give_all(Dtype::wide);
+}
+
+void adamw(const ElementTyping& e) {
   e.expect(0, Dtype::full);
-  e.expect(2, e.step.in.size(), Dtype::full);
-  for (size_t i = 0; i < 3; ++i) e.give(i, Dtype::full);
+  e.expect(2, 4, Dtype::full);
+  e.expect(4, 7, Dtype::wide);
+  e.give_all(Dtype::full);
 }
-void set(const Elements& e, const Sgd&) {
+
+void sgd(const ElementTyping& e) {
   e.expect(0, Dtype::full);
-  e.expect(2, e.step.in.size(), Dtype::full);
-  e.give(0, Dtype::full);
+  e.expect(2, 4, Dtype::wide);
+  e.give_all(Dtype::full);
 }
 
-}  // namespace
-
-void set_elements(const StepTyping& step, std::vector<Type>& results) {
-  std::visit([&](const auto& op) { set(Elements{step, results}, op); }, step.op);
+void balance_bias(const ElementTyping& e) {
+  e.expect(0, 2, Dtype::full);
+  e.expect(2, 3, Dtype::wide);
+  e.give_all(Dtype::full);
 }
 
+}  // namespace traits
 }  // namespace plait

@@ -60,13 +60,23 @@ std::vector<Type> infer_op(const StepTyping& step, const VariationGrad& op);
 std::vector<Type> infer_op(const StepTyping& step, const Nodes& op);
 std::vector<Type> infer_op(const StepTyping& step, const Busiest& op);
 std::vector<Type> infer_op(const StepTyping& step, const CountWithin& op);
+std::vector<Type> infer_op(const StepTyping& step, const External& op);
 
 // Of a type, with other dims and holds.
 Type like(const Type& t, std::vector<Dim> dims, std::vector<Hold> holds);
 Type integer(Type t, Role role = Role::plain, const std::string& routing = {});
 void expect_same_type(const StepTyping& step, size_t a, size_t b);
 
-// In mixed precision: checks the element types of the operands and sets those of the results.
-void set_elements(const StepTyping& step, std::vector<Type>& results);
+// Element types of a step. In a list of one precision real and full are the same.
+struct ElementTyping {
+  const StepTyping& step;
+  std::vector<Type>& out;
+
+  Dtype first() const { return step.type(0).dtype; }
+  void expect(size_t operand, Dtype want) const;
+  void expect(size_t from, size_t to, Dtype want) const;  // operands [from, to), of those that are there
+  void give(size_t result, Dtype dtype) const;
+  void give_all(Dtype dtype) const;
+};
 
 }  // namespace plait

@@ -76,7 +76,7 @@ std::vector<Type> infer_op(const StepTyping& step, const BalanceBias&) {
 std::vector<Type> infer(const StepTyping& step) {
   if (step.in.empty()) throw TypeFault(fmt::format("{}: has no operands", step.where));
   std::vector<Type> out = std::visit([&](const auto& op) { return infer_op(step, op); }, step.op);
-  if (step.precision == Precision::mixed) set_elements(step, out);
+  traits_of(step.op).elements(ElementTyping{step, out});
   return out;
 }
 

@@ -6,9 +6,17 @@ namespace plait {
 
 // Bytes of an element.
 struct Item {
-  int real = 4, integer = 8, full = 4;
-  static constexpr Item all(int bytes) { return {bytes, bytes, bytes}; }
-  int of(Dtype dtype) const { return dtype == Dtype::real ? real : dtype == Dtype::full ? full : integer; }
+  int real = 4, integer = 8, full = 4, wide = 8;
+  static constexpr Item all(int bytes) { return {bytes, bytes, bytes, bytes}; }
+  int of(Dtype dtype) const {
+    switch (dtype) {
+      case Dtype::real: return real;
+      case Dtype::full: return full;
+      case Dtype::integer: return integer;
+      case Dtype::wide: return wide;
+    }
+    return 0;
+  }
 };
 
 struct WireCost {

@@ -49,7 +49,7 @@ class Interpreter {
         transfer(step, *move);
       else
         for (int r = 0; r < s_.mesh.ranks(); ++r) local(step, r);
-      for (InPlace p : in_place(step.op)) run_.values[step.in[p.in]] = run_.values[step.out[p.out]];
+      for (const Sharing& p : in_place(step)) run_.values[step.in[p.in]] = run_.values[step.out[p.out]];
     }
   }
 

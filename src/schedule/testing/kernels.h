@@ -72,5 +72,6 @@ void compute(const Call& c, const VariationGrad& op);
 void compute(const Call& c, const Nodes& op);
 void compute(const Call& c, const CountWithin& op);
 void compute(const Call& c, const Busiest& op);
+void compute(const Call& c, const External& op);
 
 }  // namespace plait::oracle
