@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "gates/spec.h"
+
 namespace plait {
 
 struct ModelConfig {
@@ -184,7 +186,8 @@ int64_t micro_batches(const Config& config);  // micro-batches a data rank accum
 int64_t micro_tokens(const Config& config);   // tokens of one micro-batch on one data rank
 int64_t gated_tokens(const Config& config);   // of those, what one rank's gate sees: a tp-th part in s1, sharded and
                                               // auto, esp times them in parm
-double aux_coef(const Config& config);        // of the gate's balancing loss; 0 where it has none
+const GateSpec& gate_of(const Config& config);
+double aux_coef(const Config& config);                          // of the gate's balancing loss; 0 where it has none
 std::optional<int64_t> memory_limit(const Config& config);      // bytes of a rank
 int64_t gate_group(const Config& config);                       // tokens whose capacity is decided together
 int64_t expert_capacity(const Config& config, int64_t tokens);  // C of a group; REQUIRES moe.capacity to be set

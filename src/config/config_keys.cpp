@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "config/catalogue.h"
 
 namespace plait {
 namespace {
@@ -17,6 +18,13 @@ template <class... Ts>
 struct Cases : Ts... {
   using Ts::operator()...;
 };
+
+// A word of each gate.
+std::vector<std::string> gates(std::string_view GateSpec::*word) {
+  std::vector<std::string> words;
+  for (const GateSpec* gate : built_in().gates) words.emplace_back(gate->*word);
+  return words;
+}
 
 void add_model(std::vector<Key>& keys, ModelConfig& c) {
   using enum Range;
@@ -51,12 +59,8 @@ void add_moe(std::vector<Key>& keys, MoeConfig& c) {
         kCountOrZero,
         "width inside an expert; 0: model.intermediate_size",
         {}},
-       {"moe.gate",
-        &c.gate,
-        kAny,
-        "who chooses: top-k of softmax, Switch (top-1), GShard (top-2), sigmoid + bias, each expert, equal shares, a "
-        "hash of the id, top-k of noisy logits",
-        {"softmax", "switch", "gshard", "sigmoid", "expert_choice", "base", "hash", "noisy_topk"}},
+       {"moe.gate", &c.gate, kAny, fmt::format("who chooses: {}", fmt::join(gates(&GateSpec::help), ", ")),
+        gates(&GateSpec::name)},
        {"moe.order",
         &c.order,
         kAny,
@@ -372,27 +376,21 @@ bool in_range(const Key& key) {
 namespace {
 
 // The gates that read a key; empty: all.
-std::vector<std::string> readers(std::string_view name) {
-  if (name == "moe.order") return {"softmax"};
-  if (name == "moe.normalize") return {"softmax", "sigmoid"};
-  if (name == "moe.sample") return {"switch", "gshard"};
-  if (name == "moe.drop") return {"softmax", "switch", "sigmoid", "base", "noisy_topk"};
-  if (name == "moe.z_coef" || name == "moe.jitter")
-    return {"softmax", "switch", "gshard", "sigmoid", "expert_choice", "base", "noisy_topk"};
-  if (name == "moe.aux_coef") return {"softmax", "switch", "gshard", "sigmoid", "noisy_topk"};
-  if (name == "moe.aux_scope") return {"softmax", "switch", "gshard"};
-  for (const char* sigmoid : {"moe.expert_groups", "moe.kept_groups", "moe.routed_scaling", "moe.bias_rate"})
-    if (name == sigmoid) return {"sigmoid"};
-  return {};
+std::vector<std::string> readers(std::string_view key) {
+  std::vector<std::string> names;
+  for (const GateSpec* gate : built_in().gates)
+    if (gate->reads(key)) names.emplace_back(gate->name);
+  return names;
 }
 
-std::string no_effect_on_gate(const MoeConfig& moe, std::string_view name) {
-  if (name == "moe.normalize" && moe.gate == "switch")
-    return "the Switch gate never renormalises (moe.gate = \"switch\")";
+std::string no_effect_on_gate(const Config& c, std::string_view name) {
+  const GateSpec& gate = gate_of(c);
+  if (name == "moe.normalize" && gate.normalize == Normalize::none)
+    return fmt::format("the {} gate never renormalises (moe.gate = \"{}\")", gate.name, gate.name);
   const std::vector<std::string> gates = readers(name);
-  if (gates.empty() || std::ranges::find(gates, moe.gate) != gates.end()) return "";
+  if (gates.empty() || gate.reads(name)) return "";
   return fmt::format("only {} {} it (moe.gate = \"{}\")", join(gates, ", "), gates.size() > 1 ? "read" : "reads",
-                     moe.gate);
+                     gate.name);
 }
 
 std::string no_effect_on_time(const Config& c, std::string_view name) {
@@ -422,10 +420,10 @@ std::string no_effect(const Config& c, std::string_view name) {
     return fmt::format("no layer has experts (moe.every = {}, moe.num_experts = {}, model.num_hidden_layers = {})",
                        c.moe.every, c.moe.num_experts, c.model.num_hidden_layers);
   if (name == "moe.num_experts" && c.moe.every == 0) return "no layer has experts (moe.every = 0)";
-  if (is_any("moe.min_capacity", "moe.drop", "moe.group") && !c.moe.capacity &&
-      !(name == "moe.group" && c.moe.gate == "base"))
+  const bool groups_anyway = name == "moe.group" && gate_of(c).route->chooser == Chooser::group;
+  if (is_any("moe.min_capacity", "moe.drop", "moe.group") && !c.moe.capacity && !groups_anyway)
     return "nothing is dropped (moe.capacity = \"none\")";
-  if (const std::string why = no_effect_on_gate(c.moe, name); !why.empty()) return why;
+  if (const std::string why = no_effect_on_gate(c, name); !why.empty()) return why;
   if (name == "moe.aux_scope" && aux_coef(c) == 0) return "there is no load-balancing loss (moe.aux_coef = 0)";
   if (is_any("schedule.fuse", "schedule.chunks", "schedule.chunks_backward") && c.schedule.moe == "auto")
     return "it is chosen (schedule.moe = \"auto\"); name a family to set it";

@@ -23,7 +23,7 @@ MoeLayer build_moe_layer(const Mesh& mesh, const ModelSizes& sizes) {
   expects(sizes.layers == 1 && sizes.has_experts(0), "build_moe_layer: one layer, with experts");
   Writer w(mesh, sizes, Declare::experts);
   const ValueId x = declare_tokens(w);
-  if (sizes.gate == Gate::hash) declare_integers(w, "ids");
+  if (!sizes.gate->has_logits()) declare_integers(w, "ids");
   declare_gate_data(w);
   w.begin("layer.");
   const MoeTerms moe = write_moe_terms(w, x, 0);

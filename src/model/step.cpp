@@ -186,7 +186,7 @@ TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimiz
   if (scaled) of_norm.push_back(b.schedule().find("loss_scale"));
   const std::vector<ValueId> clip = b.add_all(ClipFactor{optimizer.clip}, of_norm, "norm");
   write_update(b, step, optimizer, clip[1]);
-  if (sizes.gate == Gate::sigmoid && sizes.moe_every > 0)
+  if (sizes.route().bias && sizes.moe_every > 0)
     write_biases(b, model, sizes, scaled ? std::vector{clip[1]} : std::vector<ValueId>{});
   b.schedule().outputs.push_back(clip[0]);
 

@@ -95,9 +95,9 @@ void Writer::declare_experts(int64_t l) {
   const auto gate = [&](const char* name) {
     declare({.name = layer_name(l, name), .dtype = Dtype::full}, {{"E", s.experts}, d}, gated);
   };
-  if (s.gate != Gate::hash) gate("mlp.gate.weight");
-  if (s.gate == Gate::noisy_topk) gate("mlp.gate_noise.weight");
-  if (s.gate == Gate::sigmoid) b.leaf(LeafKind::state, bias_name(l), std::vector<Dim>{{"E", s.experts}});
+  if (s.gate->has_logits()) gate("mlp.gate.weight");
+  if (s.gate->noise) gate("mlp.gate_noise.weight");
+  if (s.route().bias) b.leaf(LeafKind::state, bias_name(l), std::vector<Dim>{{"E", s.experts}});
   declare({layer_name(l, "mlp.experts." + up)}, hidden_pair(s, {e}, f), edp);
   declare({layer_name(l, "mlp.experts.down_proj"), out_std}, {e, d, f}, edp);
   if (s.shared_experts == 0) return;

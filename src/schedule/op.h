@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "gates/softmax/record.h"
 #include "schedule/choices.h"
 #include "schedule/type.h"
 
@@ -250,10 +251,10 @@ struct NllGrad {
 
 // The choice of experts: (logits[T, E], mask[T] [, bias[E]] [, step_key[]]) -> (weight[T, K], idx[T, K], slot[T, K]);
 // idx -1: padding; slot -1: dropped, else the place among the kept routes of that expert within the gate group of
-// `group` tokens. The bias is the sigmoid gate's, the key any gate's that draws; neither has a gradient.
+// `group` tokens. The bias is of the gates that have one, the key of those that draw; neither has a gradient.
 struct Route {
   static constexpr const char* kName = "route";
-  Gate gate = Gate::softmax;
+  const RouteSpec* gate = &softmax_route;
   Normalize normalize = Normalize::before;
   Drop drop = Drop::none;
   int64_t top_k = 1, capacity = 0, group = 0;  // capacity 0: dropless; group: tokens decided together
@@ -263,8 +264,8 @@ struct Route {
   static void fields(auto& self, auto&& f) {
     f("gate", self.gate), f("normalize", self.normalize), f("drop", self.drop), f("top_k", self.top_k);
     f("capacity", self.capacity), f("group", self.group);
-    if (self.gate == Gate::switch_top1 || self.gate == Gate::gshard) f("sample", self.rule.sample);
-    if (self.gate == Gate::sigmoid) {
+    if (self.gate->samples) f("sample", self.rule.sample);
+    if (self.gate->limits_groups) {
       f("expert_groups", self.rule.expert_groups), f("kept_groups", self.rule.kept_groups);
       f("scaling", self.rule.scaling);
     }

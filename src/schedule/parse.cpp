@@ -159,10 +159,19 @@ class TypeReader {
   Line& line_;
 };
 
+std::vector<std::string_view> route_names(const Gates& gates) {
+  std::vector<std::string_view> names;
+  for (const GateSpec* gate : gates)
+    for (const RouteSpec* route : {gate->route, gate->topk_first})
+      if (route && std::find(names.begin(), names.end(), route->name) == names.end()) names.push_back(route->name);
+  return names;
+}
+
 // Reads the fields of an op in the order in which they are printed.
 struct FieldReader {
   const Mesh& mesh;
   Line& line;
+  const Gates& gates;
 
   void operator()(const char*, Legs& legs) {
     TypeReader reader(mesh, line);
@@ -188,6 +197,11 @@ struct FieldReader {
     const std::string text = line.word(" ", "true or false");
     if (text != "true" && text != "false") line.fail(fmt::format("true or false, not {}", text));
     b = text == "true";
+  }
+  void read(const RouteSpec*& gate) {
+    const std::string name = line.word(" ", "a gate");
+    gate = find_route(gates, name);
+    if (!gate) line.fail(fmt::format("one of {}", fmt::join(route_names(gates), ", ")));
   }
   void read(Dim& dim) { dim = TypeReader(mesh, line).dim(); }
   void read(std::vector<Dim>& dims) { dims = TypeReader(mesh, line).dims(); }
@@ -216,15 +230,15 @@ struct FieldReader {
   }
 };
 
-using OpMakers = std::map<std::string, std::function<Op(const Mesh&, Line&)>, std::less<>>;
+using OpMakers = std::map<std::string, std::function<Op(const Mesh&, Line&, const Gates&)>, std::less<>>;
 
 template <size_t... I>
 OpMakers op_makers(std::index_sequence<I...>) {
   OpMakers makers;
   const auto add = [&]<class T>(const T*) {
-    makers[T::kName] = [](const Mesh& mesh, Line& line) -> Op {
+    makers[T::kName] = [](const Mesh& mesh, Line& line, const Gates& gates) -> Op {
       T op;
-      FieldReader reader{mesh, line};
+      FieldReader reader{mesh, line, gates};
       T::fields(op, reader);
       return op;
     };
@@ -242,6 +256,8 @@ bool is_move_title(std::string_view title) {
 
 class Parser {
  public:
+  explicit Parser(const Gates& gates) : gates_(gates) {}
+
   Schedule run(std::string_view text) {
     int number = 0;
     for (size_t from = 0; from < text.size();) {
@@ -333,7 +349,7 @@ class Parser {
     static const OpMakers makers = op_makers(std::make_index_sequence<std::variant_size_v<Op>>());
     const auto maker = makers.find(is_move_title(title) ? Move::kName : std::string_view(title));
     if (maker == makers.end()) line.fail(fmt::format("a known op, not {}", title));
-    step.op = maker->second(s_.mesh, line);
+    step.op = maker->second(s_.mesh, line, gates_);
     for (const std::string& name : outs) step.out.push_back(make(name, line));
     s_.steps.push_back(step);
     if (line.accept(":")) types(line, step.out);
@@ -352,6 +368,7 @@ class Parser {
       if (!line.accept("-")) later_.push_back({v, line.value(), line});
   }
 
+  const Gates& gates_;
   Schedule s_;
   std::map<std::string, ValueId> ids_;
 
@@ -374,6 +391,6 @@ class Parser {
 
 }  // namespace
 
-Schedule parse_schedule(std::string_view text) { return Parser().run(text); }
+Schedule parse_schedule(std::string_view text, const Gates& gates) { return Parser(gates).run(text); }
 
 }  // namespace plait

@@ -19,7 +19,8 @@ std::string print(const Schedule& schedule);
 std::string print_op(const Mesh& mesh, const Op& op);
 std::string print_step(const Schedule& schedule, const Types& types, int index);
 
-// Throws InputError "schedule text line 7: ..." on text that is not a schedule, TypeFault on one that does not type.
-Schedule parse_schedule(std::string_view text);
+// `gates`: those that a route may name. Throws InputError "schedule text line 7: ..." on text that is not a schedule,
+// TypeFault on one that does not type.
+Schedule parse_schedule(std::string_view text, const Gates& gates = built_in_gates());
 
 }  // namespace plait

@@ -35,7 +35,7 @@ Config asking_for(const Config& config, const Candidate& candidate) {
   c.schedule.chunks_backward = candidate.chunks_backward;
   c.schedule.lanes = candidate.lanes > 0;
   if (c.schedule.lanes) c.schedule.order = "overlap";
-  if ((c.moe.capacity || c.moe.gate == "base") && gate_group(c) != group) c.moe.group = group;
+  if ((c.moe.capacity || gate_of(c).route->chooser == Chooser::group) && gate_group(c) != group) c.moe.group = group;
   return c;
 }
 

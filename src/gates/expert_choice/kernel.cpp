@@ -1,5 +1,5 @@
-// Experts choose (Zhou et al. 2022): each takes the `capacity` tokens of a gate group to which it is most probable. A
-// token has one place for each expert, empty where it was not taken.
+#include "gates/all/kernel.h"
+
 #include <numeric>
 
 #include "kernels/cpu/gate_rows.h"
@@ -28,15 +28,27 @@ void choose_in_group(const Rows<T>& rows, const Choice<T>& to, int64_t first) {
   }
 }
 
+struct ExpertChoice {
+  template <class T>
+  static void choose(const Rows<T>& rows, const Choice<T>& to) {
+    for (int64_t t = 0; t < rows.tokens; t += rows.group()) choose_in_group(rows, to, t);
+  }
+
+  template <class T>
+  static void weigh(const Token<T>& token, const RouteOptions&, T* weight) {
+    weigh_by_softmax(token, Normalize::none, weight);
+  }
+
+  template <class T>
+  static void grad(const Token<T>& token, const RouteOptions&, const TokenGrad<T>& grad) {
+    grad_by_softmax(token, Normalize::none, grad);
+  }
+};
+
+constexpr RouteKernel kExpertChoice = route_kernel<ExpertChoice>();
+
 }  // namespace
 
-template <class T>
-void choose_by_experts(const Rows<T>& rows, const Choice<T>& to) {
-  expects(rows.options.top_k == rows.experts, "route: expert choice has a place for each expert");
-  for (int64_t t = 0; t < rows.tokens; t += rows.group()) choose_in_group(rows, to, t);
-}
-
-template void choose_by_experts(const Rows<float>&, const Choice<float>&);
-template void choose_by_experts(const Rows<double>&, const Choice<double>&);
+extern const GateKernel expert_choice_kernel{.route = &kExpertChoice};
 
 }  // namespace plait::kernels

@@ -1,10 +1,13 @@
-// Noisy top-k gating (Shazeer et al. 2017): noise on the logits, and the importance and load of the experts by which
-// its loss balances them.
+#include "gates/noisy_topk/kernel.h"
+
 #include <numeric>
 
+#include "gates/all/kernel.h"
 #include "kernels/cpu/gate_rows.h"
 
 namespace plait::kernels {
+
+extern const GateKernel noisy_topk_kernel{};  // chooses as softmax after the top k
 namespace {
 
 template <class T>
@@ -65,7 +68,7 @@ void add_noise(const NoiseTerms& terms, const Draws& draws, const at::Tensor& no
     T* noisy = out<T>(noisy_TE);
     over_rows(noisy_TE.size(0), 16 * experts, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin * experts; i < end * experts; ++i)
-        noisy[i] = logits[i] + static_cast<T>(draws(i / experts, i % experts)) * softplus(spread[i]);
+        noisy[i] = logits[i] + static_cast<T>(draws.normal(i / experts, i % experts)) * softplus(spread[i]);
     });
   });
 }
@@ -78,7 +81,7 @@ void noise_grad(const at::Tensor& spread_TE, const at::Tensor& dnoisy_TE, const 
     T* dspread = out<T>(dspread_TE);
     over_rows(spread_TE.size(0), 16 * experts, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin * experts; i < end * experts; ++i)
-        dspread[i] = dnoisy[i] * static_cast<T>(draws(i / experts, i % experts)) * sigmoid(spread[i]);
+        dspread[i] = dnoisy[i] * static_cast<T>(draws.normal(i / experts, i % experts)) * sigmoid(spread[i]);
     });
   });
 }
@@ -159,44 +162,6 @@ void noisy_stats_grad(const NoisyLogits& of, const at::Tensor& mask_T, const Noi
                               experts, grad.top_k);
       }
     });
-  });
-}
-
-namespace {
-
-// So that no load at all has no variation either.
-constexpr double kTiny = 1e-10;
-
-struct Moments {
-  double mean = 0, variance = 0;
-};
-
-template <class T>
-Moments moments(const T* x, int64_t n) {
-  Moments m;
-  for (int64_t i = 0; i < n; ++i) m.mean += x[i] / static_cast<double>(n);
-  for (int64_t i = 0; i < n; ++i) m.variance += (x[i] - m.mean) * (x[i] - m.mean) / static_cast<double>(n);
-  return m;
-}
-
-}  // namespace
-
-double squared_variation(const at::Tensor& x_E) {
-  double result = 0;
-  by_dtype(x_E, [&]<class T>(T) {
-    const Moments m = moments(in<T>(x_E), x_E.numel());
-    result = m.variance / (m.mean * m.mean + kTiny);
-  });
-  return result;
-}
-
-void squared_variation_grad(const at::Tensor& x_E, double scale, const at::Tensor& dx_E) {
-  by_dtype(x_E, [&]<class T>(T) {
-    const T* x = in<T>(x_E);
-    const Moments m = moments(x, x_E.numel());
-    const double square = m.mean * m.mean + kTiny, each = 2 * scale / static_cast<double>(x_E.numel()) / square;
-    for (int64_t i = 0; i < x_E.numel(); ++i)
-      out<T>(dx_E)[i] = static_cast<T>(each * (x[i] - m.mean - m.variance * m.mean / square));
   });
 }
 

@@ -1,4 +1,4 @@
-#include "kernels/cpu/gate.h"
+#include "gates/all/kernel.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones_like.h>
@@ -9,7 +9,8 @@
 #include <limits>
 
 #include "base/errors.h"
-#include "kernels/cpu/oracle.h"
+#include "gates/switch/record.h"
+#include "kernels/testing/oracle.h"
 
 namespace plait::kernels {
 namespace {
@@ -114,7 +115,7 @@ TEST(Gate, far_logits_still_give_weights_that_sum_to_one) {
 TEST(Gate, works_without_tokens_and_refuses_impossible_options) {
   EXPECT_EQ(routed(at::empty({0, 4}), {.drop = Drop::probs, .capacity = 1, .group = 1}).idx_TK.numel(), 0);
   EXPECT_THROW(routed(golden_logits(), {.top_k = 5}), ContractError);
-  EXPECT_THROW(routed(golden_logits(), {.gate = Gate::switch_top1, .top_k = 2}), ContractError);
+  EXPECT_THROW(routed(golden_logits(), {.gate = &switch_route, .top_k = 2}), ContractError);
 }
 
 TEST(Capacity, follows_the_published_examples) {

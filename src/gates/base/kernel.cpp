@@ -1,7 +1,9 @@
-// Balanced assignment, after BASE (Lewis et al. 2021): within a gate group every expert gets an equal share of the
-// tokens, at most one more, such that the sum of the affinities is the greatest possible. Tokens come one at a time;
-// each finds the cheapest chain "it takes my place, I take another's, who takes a free one" (a shortest augmenting path
-// over experts). Whole numbers throughout, so equal sums are equal: ties go to the lower expert.
+// Within a gate group every expert gets an equal share of the tokens, at most one more, such that the sum of the
+// affinities is the greatest possible. Tokens come one at a time; each finds the cheapest chain "it takes my place, I
+// take another's, who takes a free one" (a shortest augmenting path over experts). Whole numbers throughout, so equal
+// sums are equal: ties go to the lower expert.
+#include "gates/all/kernel.h"
+
 #include <limits>
 #include <optional>
 
@@ -130,14 +132,29 @@ void assign_group(const Rows<T>& rows, const Choice<T>& to, int64_t first) {
   }
 }
 
+struct Base {
+  template <class T>
+  static void choose(const Rows<T>& rows, const Choice<T>& to) {
+    for (int64_t t = 0; t < rows.tokens; t += rows.group()) assign_group(rows, to, t);
+  }
+
+  static SigmoidWeights weights(const RouteOptions& options) { return {Normalize::none, options.rule.scaling}; }
+
+  template <class T>
+  static void weigh(const Token<T>& token, const RouteOptions& options, T* weight) {
+    weigh_by_sigmoid(token, weights(options), weight);
+  }
+
+  template <class T>
+  static void grad(const Token<T>& token, const RouteOptions& options, const TokenGrad<T>& grad) {
+    grad_by_sigmoid(token, weights(options), grad);
+  }
+};
+
+constexpr RouteKernel kBase = route_kernel<Base>();
+
 }  // namespace
 
-template <class T>
-void choose_balanced(const Rows<T>& rows, const Choice<T>& to) {
-  for (int64_t t = 0; t < rows.tokens; t += rows.group()) assign_group(rows, to, t);
-}
-
-template void choose_balanced(const Rows<float>&, const Choice<float>&);
-template void choose_balanced(const Rows<double>&, const Choice<double>&);
+extern const GateKernel base_kernel{.route = &kBase};
 
 }  // namespace plait::kernels

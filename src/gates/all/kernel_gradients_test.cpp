@@ -5,9 +5,14 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "base/random.h"
-#include "kernels/cpu/gate.h"
-#include "kernels/cpu/oracle.h"
+#include "gates/all/kernel.h"
+#include "gates/base/record.h"
+#include "gates/expert_choice/record.h"
+#include "gates/gshard/record.h"
+#include "gates/noisy_topk/kernel.h"
+#include "gates/sigmoid/record.h"
+#include "gates/switch/record.h"
+#include "kernels/testing/oracle.h"
 
 namespace plait::kernels {
 namespace {
@@ -32,20 +37,20 @@ std::vector<Form> forms() {
   const StatsOptions sequences{.groups = {.size = 4, .first = 0}, .score = Score::sigmoid};
   const StatsOptions cut{.groups = {.size = 8, .first = 4}};  // the rank begins in the middle of a group
   std::vector<Form> all = {
-      {"switch", {.gate = Gate::switch_top1, .top_k = 1}, cut},
-      {"switch_drawn", {.gate = Gate::switch_top1, .top_k = 1, .rule = {.sample = Sample::gumbel}}},
-      {"switch_rts", over_capacity({.gate = Gate::switch_top1, .top_k = 1}, Drop::rts)},
-      {"gshard", {.gate = Gate::gshard}},
-      {"gshard_drawn", {.gate = Gate::gshard, .rule = {.sample = Sample::gumbel}}, cut},
-      {"gshard_over_capacity", over_capacity({.gate = Gate::gshard}, Drop::position)},
-      {"expert_choice", over_capacity({.gate = Gate::expert_choice, .top_k = kExperts}, Drop::position)},
-      {"base", {.gate = Gate::base, .top_k = 1, .group = 6}},
-      {"base_over_capacity", over_capacity({.gate = Gate::base, .top_k = 1}, Drop::probs)},
-      {"noisy", {.gate = Gate::topk_softmax, .normalize = Normalize::before}, {}, true},
-      {"noisy_one", {.gate = Gate::topk_softmax, .normalize = Normalize::before, .top_k = 1}, {}, true},
-      {"noisy_all", {.gate = Gate::topk_softmax, .normalize = Normalize::before, .top_k = kExperts}, {}, true},
+      {"switch", {.gate = &switch_route, .top_k = 1}, cut},
+      {"switch_drawn", {.gate = &switch_route, .top_k = 1, .rule = {.sample = Sample::gumbel}}},
+      {"switch_rts", over_capacity({.gate = &switch_route, .top_k = 1}, Drop::rts)},
+      {"gshard", {.gate = &gshard_route}},
+      {"gshard_drawn", {.gate = &gshard_route, .rule = {.sample = Sample::gumbel}}, cut},
+      {"gshard_over_capacity", over_capacity({.gate = &gshard_route}, Drop::position)},
+      {"expert_choice", over_capacity({.gate = &expert_choice_route, .top_k = kExperts}, Drop::position)},
+      {"base", {.gate = &base_route, .top_k = 1, .group = 6}},
+      {"base_over_capacity", over_capacity({.gate = &base_route, .top_k = 1}, Drop::probs)},
+      {"noisy", {.gate = &topk_softmax_route, .normalize = Normalize::before}, {}, true},
+      {"noisy_one", {.gate = &topk_softmax_route, .normalize = Normalize::before, .top_k = 1}, {}, true},
+      {"noisy_all", {.gate = &topk_softmax_route, .normalize = Normalize::before, .top_k = kExperts}, {}, true},
       {"noisy_over_capacity",
-       over_capacity({.gate = Gate::topk_softmax, .normalize = Normalize::before}, Drop::probs),
+       over_capacity({.gate = &topk_softmax_route, .normalize = Normalize::before}, Drop::probs),
        {},
        true},
   };
@@ -59,16 +64,14 @@ std::vector<Form> forms() {
       all.push_back({name + "_probs_" + mode, over_capacity(options, Drop::probs), stats});
     };
     add("softmax", {.top_k = 3}, {});
-    add("topk_softmax", {.gate = Gate::topk_softmax, .top_k = 3}, cut);
-    add("sigmoid", {.gate = Gate::sigmoid}, sequences);
-    add("sigmoid_of_one_group", {.gate = Gate::sigmoid, .rule = grouped}, sequences);
+    add("topk_softmax", {.gate = &topk_softmax_route, .top_k = 3}, cut);
+    add("sigmoid", {.gate = &sigmoid_route}, sequences);
+    add("sigmoid_of_one_group", {.gate = &sigmoid_route, .rule = grouped}, sequences);
   }
   return all;
 }
 
-// A token and an expert's number in (0, 1).
-double fixed_draw(int64_t t, int64_t e) { return uniform(5, static_cast<uint64_t>(t * kExperts + e)); }
-double normal_draw(int64_t t, int64_t e) { return normal(5, static_cast<uint64_t>(t * kExperts + e)); }
+constexpr Draws kDraws{.key = 5, .columns = kExperts};
 
 at::Tensor real64(at::IntArrayRef shape) { return stale(shape, at::kDouble); }
 
@@ -78,7 +81,7 @@ class Gated {
   explicit Gated(const Form& form) : form_(form) {
     mask_[7] = 0;
     extras_.bias_E = numbers({kExperts}, {.3, -.2, .1, 0}, at::kDouble);
-    extras_.priority = extras_.sample = fixed_draw;
+    extras_.priority = extras_.sample = kDraws;
   }
 
   at::Tensor gate = random({kExperts, kWidth}, at::kDouble, 2), noise = random({kExperts, kWidth}, at::kDouble, 3);
@@ -103,7 +106,7 @@ class Gated {
       noisy_stats_grad(of, mask_, {form_.options.top_k, {c_importance_, c_load_}}, to);
       dscores += to.noisy_TE;
       dlogits += to.logits_TE;
-      noise_grad(spread_, dscores, normal_draw, dspread);
+      noise_grad(spread_, dscores, kDraws, dspread);
       dspread += to.spread_TE;
     }
     dlogits += dscores;
@@ -120,7 +123,7 @@ class Gated {
     scores_ = logits_;
     if (form_.noisy) {
       scores_ = like();
-      add_noise({logits_, spread_}, normal_draw, scores_);
+      add_noise({logits_, spread_}, kDraws, scores_);
       noisy_stats_ = {real64({kExperts}), real64({kExperts})};
       noisy_stats({logits_, spread_, scores_}, mask_, k, noisy_stats_);
     }

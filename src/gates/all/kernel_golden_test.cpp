@@ -5,11 +5,18 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/cpu/gate.h"
-#include "kernels/cpu/oracle.h"
+#include "base/errors.h"
+#include "gates/all/kernel.h"
+#include "gates/gshard/record.h"
+#include "gates/switch/record.h"
+#include "kernels/cpu/dispatch.h"
+#include "kernels/testing/oracle.h"
 
 namespace plait::kernels {
 namespace {
+
+// Of the three tokens that want expert 2 the last has the least priority, as in the golden run.
+constexpr Draws kPriority{.key = 38, .columns = 4};
 
 using Integers = std::vector<int64_t>;
 using Numbers = std::vector<double>;
@@ -33,7 +40,7 @@ struct Golden {
 Routes routed(const at::Tensor& logits, const RouteOptions& options, const at::Tensor& mask = {}) {
   int64_t tokens = logits.size(0), k = options.top_k;
   Routes out{stale({tokens, k}, logits.scalar_type()), stale({tokens, k}, at::kLong), stale({tokens, k}, at::kLong)};
-  route(logits, mask, options, out, {.priority = golden_priority});
+  route(logits, mask, options, out, {.priority = kPriority});
   return out;
 }
 
@@ -58,7 +65,7 @@ double aux_loss(const at::Tensor& logits, const at::Tensor& idx_TK, int64_t choi
 const Integers kFirst = {3, 2, 3, 0, 1, 2, 1, 2}, kSecond = {1, 0, 1, 2, 0, 1, 0, 1}, kThird = {2, 3, 0, 1, 3, 3, 3, 3};
 const Numbers kSwitchWeights = {.459942, .331865, .341683, .424628, .359018, .435989, .376348, .395718};
 
-RouteOptions switch_with(Drop drop) { return {.gate = Gate::switch_top1, .drop = drop, .top_k = 1, .group = 8}; }
+RouteOptions switch_with(Drop drop) { return {.gate = &switch_route, .drop = drop, .top_k = 1, .group = 8}; }
 
 const std::vector<Golden> kGolden = {
     {"top1_cf1_rts",
@@ -78,14 +85,14 @@ const std::vector<Golden> kGolden = {
      {1, 2, 3, 2},
      {{kFirst, {0, 0, 1, 0, 0, 1, 1, 2}, kSwitchWeights}}},
     {"top1_without_drops",
-     {.gate = Gate::switch_top1, .top_k = 1},
+     {.gate = &switch_route, .top_k = 1},
      {0, 0},
      3,
      1.0102780,
      {1, 2, 3, 2},
      {{kFirst, {0, 0, 1, 0, 0, 1, 1, 2}, kSwitchWeights}}},
     {"top2_cf_half",
-     {.gate = Gate::gshard, .drop = Drop::position, .group = 8},
+     {.gate = &gshard_route, .drop = Drop::position, .group = 8},
      {.5, 0},
      2,
      1.0102780,
@@ -93,7 +100,7 @@ const std::vector<Golden> kGolden = {
      {{{3, 2, 3, 0, 1, 2, 1, -1}, {0, 0, 1, 0, 0, 1, 1, 0}, {1, .518492, 1, 1, 1, 1, 1, 0}},
       {{-1, 0, -1, -1, -1, -1, -1, -1}, {0, 1, 0, 0, 0, 0, 0, 0}, {0, .481508, 0, 0, 0, 0, 0, 0}}}},
     {"top2_cf1",
-     {.gate = Gate::gshard, .drop = Drop::position, .group = 8},
+     {.gate = &gshard_route, .drop = Drop::position, .group = 8},
      {1, 0},
      4,
      1.0102780,
@@ -153,7 +160,7 @@ TEST_P(GoldenRow, is_met_in_every_row) {
       expect_close(routes.weight_TK.select(1, static_cast<int64_t>(k)), numbers({8}, row.weight), 1e-6);
   }
   expect_same_bits(load_of(routes.idx_TK), numbers({4}, Numbers(g.counts.begin(), g.counts.end())));
-  EXPECT_NEAR(aux_loss(golden_logits(), routes.idx_TK, options.gate == Gate::gshard ? 1 : options.top_k), g.aux, 1e-6);
+  EXPECT_NEAR(aux_loss(golden_logits(), routes.idx_TK, options.gate == &gshard_route ? 1 : options.top_k), g.aux, 1e-6);
   if (g.room.factor == 0) EXPECT_EQ(std::ranges::max(values(routes.slot_TK)) + 1, g.capacity) << "of the largest count";
 }
 
@@ -226,6 +233,33 @@ TEST(GoldenGate, gradient_of_the_aux_loss_of_top1) {
                                        -.014611, .002971,  .0097,   .00194,   -.006005, -.007477, .017286, -.003803,
                                        -.016983, .005899,  .008747, .002337,  -.008492, -.006922, .017549, -.002136});
   expect_close(dlogits, golden, 1e-6);
+}
+
+// DeepSpeed's no-drop form: as many rows in every cell as in the busiest.
+void expect_padded_golden(const RouteOptions& options, int64_t rows_each,
+                          const std::vector<int64_t>& slots_of_choices) {
+  const int64_t k = options.top_k;
+  Routes routes{stale({8, k}, at::kFloat), stale({8, k}, at::kLong), stale({8, k}, at::kLong)};
+  route(golden_logits(), {}, options, routes);
+  const Placed placed{routes.idx_TK, routes.slot_TK};
+  EXPECT_EQ(busiest_cell(placed, {.chunks = 1, .experts = 4, .cells = 1}), rows_each);
+  RowCounts counts{.table = stale({1, 4, 1}, at::kLong), .rows_TK = {stale({8, k}, at::kLong)}};
+  count_rows(placed, counts, rows_each);
+  EXPECT_EQ(values(counts.table), (std::vector<int64_t>(4, rows_each)));
+  const std::vector<int64_t> idx = values(routes.idx_TK);
+  for (int64_t choice = 0; choice < k; ++choice)
+    for (int64_t t = 0; t < 8; ++t)
+      EXPECT_EQ(values(counts.rows_TK[0])[t * k + choice],
+                idx[t * k + choice] * rows_each + slots_of_choices[choice * 8 + t])
+          << "token " << t << " choice " << choice;
+  EXPECT_THROW(count_rows(placed, counts, rows_each - 1), ContractError);
+}
+
+TEST(Dispatch, pads_every_cell_to_the_busiest_as_deepspeed_does_when_it_drops_nothing) {
+  expect_padded_golden({.gate = &switch_route, .normalize = Normalize::none, .top_k = 1}, 3, {0, 0, 1, 0, 0, 1, 1, 2});
+  expect_padded_golden({.top_k = 3}, 7, {0, 1, 2, 2, 3, 3, 5, 4,  //
+                                         0, 0, 1, 2, 3, 4, 4, 6,  //
+                                         0, 1, 1, 2, 3, 4, 5, 6});
 }
 
 }  // namespace

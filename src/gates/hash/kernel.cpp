@@ -1,7 +1,11 @@
-// Hash routing (Roller et al. 2021) with the modular hash: the token's id alone decides, nothing is learned.
+#include "gates/hash/kernel.h"
+
+#include "gates/all/kernel.h"
 #include "kernels/cpu/gate_rows.h"
 
 namespace plait::kernels {
+
+extern const GateKernel hash_kernel{};  // an op of its own
 
 void route_by_hash(const HashedTokens& tokens, const RouteOptions& options, const Routes& to) {
   const int64_t size = tokens.ids_T.numel(), experts = tokens.experts, top_k = options.top_k;

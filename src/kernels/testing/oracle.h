@@ -1,4 +1,4 @@
-// For the tests beside the kernels: seeded tensors, comparison, and gradients by central differences in float64.
+// For the tests of kernels: seeded tensors, comparison, and gradients by central differences in float64.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -14,9 +14,8 @@ at::Tensor random(at::IntArrayRef shape, at::ScalarType dtype, uint64_t seed = 1
 at::Tensor integers(at::IntArrayRef shape, const std::vector<int64_t>& values);
 at::Tensor numbers(at::IntArrayRef shape, const std::vector<double>& values, at::ScalarType dtype = at::kFloat);
 
-// The logits [8, 4] and random priorities of the golden vectors of the gates.
+// The logits [8, 4] of the golden vectors of the gates.
 at::Tensor golden_logits(at::ScalarType dtype = at::kFloat);
-double golden_priority(int64_t token, int64_t expert);
 
 // A tensor full of rubbish: what a kernel leaves unwritten shows.
 at::Tensor stale(at::IntArrayRef shape, at::ScalarType dtype);
