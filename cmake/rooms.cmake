@@ -1,4 +1,6 @@
 # A room is a folder src/NAME: its *.cpp, those of its folders too, make the library plait_NAME, its *_test.cpp the test program NAME_test.
+# A room NAME/*/PART is the files PART*.cpp of each folder in src/NAME (library plait_NAME_PART), which are then no part of
+# the room NAME; src/ROOMS lists them all.
 # A room links every room declared before it. `kind` is plain or torch: whether the room sees LibTorch.
 # testing/*.cpp in it are helpers of tests, linked into this room's tests and those of later rooms;
 # testing/WHAT_main.cpp is a program NAME_WHAT that uses them.
@@ -9,6 +11,10 @@ include(CheckCXXCompilerFlag)
 # g++ 12 copies a constant of 32 bytes or more whose last elements are zero, such as {x, x, x, 0}, as {x, x, x, x}
 # on processors with AVX-512; copies of 16 bytes at a time are right.
 check_cxx_compiler_flag("-mmove-max=128 -mstore-max=128" PLAIT_SHORT_COPIES)
+
+file(STRINGS ${CMAKE_SOURCE_DIR}/src/ROOMS PLAIT_SLICES REGEX "^[a-z]+/[*]/")
+list(TRANSFORM PLAIT_SLICES REPLACE " .*" "")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ROOMS)
 
 set_property(GLOBAL PROPERTY PLAIT_ROOMS "")
 set_property(GLOBAL PROPERTY PLAIT_TESTING "")
@@ -42,13 +48,29 @@ function(plait_precompiled target kind)
   target_precompile_headers(${target} REUSE_FROM ${owner})
 endfunction()
 
-function(plait_room name)
-  cmake_parse_arguments(ROOM "TORCH" "WITHOUT" "LIBRARIES" ${ARGN})
+# The .cpp files of a room, into `result`.
+function(plait_sources room result)
+  if(room IN_LIST PLAIT_SLICES)
+    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}*.cpp)
+  else()
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.cpp)
+    foreach(slice ${PLAIT_SLICES})
+      file(GLOB others CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${slice}*.cpp)
+      list(REMOVE_ITEM sources ${others})
+    endforeach()
+  endif()
+  set(${result} ${sources} PARENT_SCOPE)
+endfunction()
+
+# TESTING: a room whose files are helpers of this room's tests too.
+function(plait_room room)
+  cmake_parse_arguments(ROOM "TORCH" "WITHOUT;TESTING" "LIBRARIES" ${ARGN})
+  string(REPLACE "/*/" "_" name ${room})
   set(kind plain)
   if(ROOM_TORCH)
     set(kind torch)
   endif()
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
+  plait_sources(${room} sources)
   list(FILTER sources EXCLUDE REGEX "/testing/")
   if(ROOM_WITHOUT)
     list(FILTER sources EXCLUDE REGEX "/${ROOM_WITHOUT}[^/]*\\.cpp$")
@@ -65,7 +87,7 @@ function(plait_room name)
     set(rooms plait_${name} ${rooms})
     set_property(GLOBAL PROPERTY PLAIT_ROOMS ${rooms})
   endif()
-  plait_testing(${name} ${kind})
+  plait_testing(${name} ${kind} ${ROOM_TESTING})
   if(tests)
     plait_test(${name}_test ${kind} ${tests})
   endif()
@@ -76,6 +98,10 @@ function(plait_testing name kind)
   get_property(testing GLOBAL PROPERTY PLAIT_TESTING)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
   list(FILTER sources INCLUDE REGEX "/testing/")
+  foreach(more ${ARGN})
+    plait_sources(${more} helpers)
+    list(APPEND sources ${helpers})
+  endforeach()
   set(programs ${sources})
   list(FILTER programs INCLUDE REGEX "_main\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "_main\\.cpp$")

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/cpu/testing/margin.h"
+#include "margin.h"
 #include "schedule/draws.h"
 #include "train/loop.h"
 
@@ -11,15 +11,11 @@ namespace {
 
 kernels::GateExtras extras(const Route& op, const Executor& executor, const Step& step) {
   kernels::GateExtras extras;
-  if (op.gate == Gate::sigmoid) extras.bias_E = executor.value(step.in[2]);
+  if (op.gate->bias) extras.bias_E = executor.value(step.in[2]);
   if (!op.draws()) return extras;
   const int64_t experts = executor.value(step.in[0]).size(-1),
                 key = *executor.value(step.in.back()).const_data_ptr<int64_t>();
-  const auto draws = [&](Draw purpose) {
-    return [=, key = draw_key(key, op.rule.stream, purpose)](int64_t token, int64_t expert) {
-      return draw(key, token * experts + expert);
-    };
-  };
+  const auto draws = [&](Draw purpose) { return Draws{draw_key(key, op.rule.stream, purpose), 0, experts}; };
   extras.priority = draws(Draw::priority);
   extras.sample = draws(Draw::sample);
   return extras;

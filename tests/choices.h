@@ -10,7 +10,7 @@ namespace plait {
 inline constexpr double kMargin = 1e-9;
 
 // Of every gate in the steps that `verify` takes, on one rank: empty where all choices have the margin kMargin (see
-// kernels/cpu/testing/margin.h), else the first that has none, with its optimizer and step.
+// margin.h), else the first that has none, with its optimizer and step.
 std::string near_choice(const Config& config, const data::Corpus& corpus, int steps = 3);
 
 }  // namespace plait

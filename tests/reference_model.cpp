@@ -136,7 +136,7 @@ class PlainModel {
 
   at::Tensor weights(const at::Tensor& p, const Choice& choice) const {
     const at::Tensor chosen = p.gather(1, choice.idx_TK), kept = chosen * choice.kept_TK;
-    if (s_.gate == Gate::switch_top1 || s_.normalize == Normalize::none) return kept;
+    if (s_.normalize == Normalize::none) return kept;
     const at::Tensor sum = (s_.normalize == Normalize::before ? chosen : kept).sum(1, true);
     return kept / at::where(sum > 0, sum, at::ones({}, at::kDouble));
   }

@@ -61,24 +61,23 @@ TEST(Reference, is_equalled_with_fewer_key_value_heads_and_either_head) {
 
 TEST(Reference, is_equalled_by_every_gate_with_its_losses) {
   struct Form {
-    Gate gate;
+    const GateSpec* gate;
     int64_t top_k;
     double aux, z;
   };
-  for (const Form& form :
-       {Form{Gate::switch_top1, 1, 0, 0}, Form{Gate::switch_top1, 1, 0.3, 0.1}, Form{Gate::softmax, 1, 0.3, 0},
-        Form{Gate::softmax, 2, 0, 0.2}, Form{Gate::softmax, 3, 0.3, 0.1}})
+  for (const Form& form : {Form{&switch_gate, 1, 0, 0}, Form{&switch_gate, 1, 0.3, 0.1}, Form{&softmax_gate, 1, 0.3, 0},
+                           Form{&softmax_gate, 2, 0, 0.2}, Form{&softmax_gate, 3, 0.3, 0.1}})
     for (Normalize normalize : {Normalize::before, Normalize::after, Normalize::none}) {
       ModelSizes sizes = small_sizes();
       sizes.moe_every = 1;
       sizes.gate = form.gate;
       sizes.top_k = form.top_k;
-      sizes.normalize = form.gate == Gate::switch_top1 ? Normalize::none : normalize;
+      sizes.normalize = form.gate == &switch_gate ? Normalize::none : normalize;
       sizes.aux_coef = form.aux;
       sizes.z_coef = form.z;
-      expect_equal(of(sizes, {random_tokens(sizes), padded_tokens(sizes, 2)}),
-                   fmt::format("gate {}, top {}, normalize {}", static_cast<int>(form.gate), form.top_k,
-                               static_cast<int>(normalize)));
+      expect_equal(
+          of(sizes, {random_tokens(sizes), padded_tokens(sizes, 2)}),
+          fmt::format("gate {}, top {}, normalize {}", form.gate->name, form.top_k, static_cast<int>(normalize)));
     }
 }
 

@@ -9,7 +9,8 @@
 
 #include "choices.h"
 #include "corpus.h"
-#include "kernels/cpu/gate.h"
+#include "gates/all/kernel.h"
+#include "gates/switch/record.h"
 #include "one_step.h"
 #include "reference_model.h"
 #include "train/loop.h"
@@ -36,8 +37,7 @@ struct Routed {
 Routed routed(const at::Tensor& logits, const kernels::RouteOptions& options) {
   const std::vector<int64_t> shape = {logits.size(0), options.top_k};
   Routed r{at::empty(shape, logits.scalar_type()), at::empty(shape, at::kLong), at::empty(shape, at::kLong)};
-  const auto priority = [](int64_t t, int64_t e) { return uniform(11, static_cast<uint64_t>(64 * t + e)); };
-  kernels::route(logits, {}, options, {r.weight, r.idx, r.slot}, {.priority = priority});
+  kernels::route(logits, {}, options, {r.weight, r.idx, r.slot}, {.priority = {.key = 11, .columns = 64}});
   return r;
 }
 
@@ -61,7 +61,7 @@ TEST(Drops, keep_exactly_four_of_five_equal_tokens) {
   const at::Tensor logits = at::zeros({5, 4});
   logits.select(1, 0).fill_(1);
   for (Drop drop : {Drop::probs, Drop::position, Drop::rts})
-    EXPECT_EQ(routed(logits, {.gate = Gate::switch_top1, .drop = drop, .top_k = 1, .capacity = 4, .group = 5}).kept(4),
+    EXPECT_EQ(routed(logits, {.gate = &switch_route, .drop = drop, .top_k = 1, .capacity = 4, .group = 5}).kept(4),
               (std::vector<int64_t>{4, 0, 0, 0}));
 }
 
@@ -118,7 +118,7 @@ int64_t to_both(int64_t id) { return id % 2; }
 
 TEST(AuxLoss, is_one_at_balance_grows_with_skew_and_is_the_number_of_experts_at_collapse) {
   ModelSizes sizes = small_sizes();
-  sizes.gate = Gate::switch_top1;
+  sizes.gate = &switch_gate;
   sizes.top_k = 1;
   sizes.normalize = Normalize::none;
   sizes.aux_coef = 1;
@@ -135,7 +135,7 @@ TEST(AuxLoss, is_one_at_balance_grows_with_skew_and_is_the_number_of_experts_at_
 // Tokens are about as sure of their expert in both; which expert it is differs.
 TEST(AuxLoss, depends_on_who_was_chosen_not_only_on_how_surely) {
   ModelSizes sizes = small_sizes();
-  sizes.gate = Gate::switch_top1;
+  sizes.gate = &switch_gate;
   sizes.top_k = 1;
   sizes.normalize = Normalize::none;
   sizes.aux_coef = 1;

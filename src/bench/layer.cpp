@@ -73,7 +73,7 @@ class BenchRank {
 
   // Rank 0 computes what is right with all tokens, the others wait; then each rank compares what it holds.
   void compare() {
-    if (shared_.shape.sizes.gate == Gate::base) share_routes();
+    if (shared_.shape.sizes.route().chooser == Chooser::group) share_routes();
     world_->barrier();
     if (context_.rank == 0) {
       const int threads = at::get_num_threads();

@@ -8,6 +8,7 @@
 #include "base/errors.h"
 #include "base/text.h"
 #include "bench/bench_config.h"
+#include "config/catalogue.h"
 
 namespace plait {
 namespace {
@@ -25,20 +26,31 @@ struct Layout {
 constexpr Layout kLayouts[] = {{"1 rank x 2", 1, 1, 2}, {"ep 2", 1, 2, 1}, {"tp 2", 2, 1, 1}};
 
 struct GateCase {
-  const char* name;
+  std::string name;
   int64_t top_k;                    // 0: the shape's
   std::vector<std::string> config;  // beside moe.gate
 };
+
+std::vector<GateCase> every_gate() {
+  std::vector<GateCase> all;
+  for (const GateSpec* gate : built_in().gates) {
+    const std::string name(gate->name);
+    all.push_back({name, gate->route->top_k, {}});
+    if (gate->route->chooser == Chooser::expert) all.back().config = {"moe.capacity=1.0"};
+    if (gate->topk_first) all.push_back({name + ", topk_first", gate->topk_first->top_k, {"moe.order=topk_first"}});
+  }
+  return all;
+}
+
 const std::vector<GateCase>& gates() {
-  static const std::vector<GateCase> all = {
-      {"softmax", 0, {}},   {"softmax, topk_first", 0, {"moe.order=topk_first"}}, {"switch", 1, {}}, {"gshard", 2, {}},
-      {"sigmoid", 0, {}},   {"expert_choice", 0, {"moe.capacity=1.0"}},           {"base", 1, {}},   {"hash", 0, {}},
-      {"noisy_topk", 0, {}}};
+  static const std::vector<GateCase> all = every_gate();
   return all;
 }
 
 // A top-1 gate that does not renormalise, or its weights would be 1 and without a gradient.
-const GateCase& usual_gate(const Shape& shape) { return gates()[shape.K == 1 ? 2 : 0]; }
+const GateCase& usual_gate(const Shape& shape) {
+  return *std::ranges::find(gates(), shape.K == 1 ? "switch" : "softmax", &GateCase::name);
+}
 
 std::string gate_key(const std::string& name) { return name.substr(0, name.find(',')); }
 

@@ -46,9 +46,9 @@ class Layer {
   }
 
   PlainOutcome run() {
-    const at::Tensor logits = s_.gate == Gate::hash ? at::Tensor() : at::linear(x_, weight_.at(kGate)[0]);
+    const at::Tensor logits = s_.gate->has_logits() ? at::linear(x_, weight_.at(kGate)[0]) : at::Tensor();
     const at::Tensor p = logits.defined() ? at::softmax(logits, -1) : logits;
-    const at::Tensor y = s_.gate == Gate::expert_choice ? by_experts(p) : by_tokens(choose(logits, p));
+    const at::Tensor y = s_.route().chooser == Chooser::expert ? by_experts(p) : by_tokens(choose(logits, p));
     const at::Tensor loss = (y * tokens_.dy_TD).sum();
     (aux_.defined() ? loss + aux_ : loss).backward();
     PlainOutcome out{.y_TD = y.detach(), .dx_TD = x_.grad()};
@@ -72,30 +72,29 @@ class Layer {
 
   Chosen normalised(const at::Tensor& scores, const at::Tensor& idx) const {
     const at::Tensor w = scores.gather(1, idx);
-    return {idx, s_.normalize == Normalize::none && s_.gate != Gate::gshard ? w : w / w.sum(1, true)};
+    return {idx, s_.normalize == Normalize::none ? w : w / w.sum(1, true)};
   }
 
   Chosen choose(const at::Tensor& logits, const at::Tensor& p) {
-    if (s_.gate == Gate::hash) {
+    if (!logits.defined()) {
       std::vector<at::Tensor> columns;
       for (int64_t k = 0; k < s_.top_k; ++k) columns.push_back((tokens_.ids_T + k).remainder(s_.experts));
       const at::Tensor idx = at::stack(columns, 1);
       return {idx, at::full(idx.sizes(), 1.0 / static_cast<double>(s_.top_k), x_.options())};
     }
-    if (s_.gate == Gate::base) {
+    if (s_.route().chooser == Chooser::group) {
       const at::Tensor idx = tokens_.routes_T.unsqueeze(1);
       return {idx, at::sigmoid(logits.gather(1, idx))};
     }
-    if (s_.gate == Gate::sigmoid) {  // its bias is zero at the start, so it chooses by the score alone
+    if (s_.route().bias) {  // its bias is zero at the start, so it chooses by the score alone
       const at::Tensor scores = at::sigmoid(logits);
       Chosen c = normalised(scores, std::get<1>(scores.topk(s_.top_k)));
       return {c.expert_TK, c.weight_TK * s_.rule.scaling};
     }
-    if (s_.gate == Gate::noisy_topk) return noisy(logits);
+    if (s_.noise) return noisy(logits);
     const at::Tensor idx = std::get<1>(logits.topk(s_.top_k));
     add_losses(logits, p, idx);
-    if (s_.gate == Gate::switch_top1) return {idx, p.gather(1, idx)};
-    if (s_.gate == Gate::topk_softmax) return {idx, at::softmax(logits.gather(1, idx), -1)};
+    if (&s_.route() == &topk_softmax_route) return {idx, at::softmax(logits.gather(1, idx), -1)};
     return normalised(p, idx);
   }
 
@@ -158,8 +157,8 @@ class Layer {
 }  // namespace
 
 PlainOutcome plain_layer(const ModelSizes& sizes, const Tensors& parameters, const LayerTokens& tokens) {
-  expects(sizes.capacity == 0 || sizes.gate == Gate::expert_choice, "plain_layer: nothing is dropped");
-  expects(sizes.shared_experts == 0 && (!sizes.draws() || sizes.gate == Gate::noisy_topk) &&
+  expects(sizes.capacity == 0 || sizes.route().chooser == Chooser::expert, "plain_layer: nothing is dropped");
+  expects(sizes.shared_experts == 0 && (!sizes.draws() || sizes.noise) &&
               sizes.rule.expert_groups == sizes.rule.kept_groups,
           "plain_layer: no shared experts, nothing drawn, no groups of experts");
   return Layer(sizes, parameters, tokens).run();

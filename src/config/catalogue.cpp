@@ -8,6 +8,7 @@
 #include "config/architecture.h"
 #include "families/all.h"
 #include "families/family.h"
+#include "gates/all/record.h"
 
 namespace plait {
 namespace {
@@ -23,7 +24,8 @@ void check_names(std::string_view what, const std::vector<const Spec*>& list, st
 }  // namespace
 
 const Catalogue& built_in() {
-  static const Catalogue all{.families = families::all(), .architectures = architectures::all()};
+  static const Catalogue all{
+      .families = families::all(), .gates = built_in_gates(), .architectures = architectures::all()};
   return all;
 }
 
@@ -49,6 +51,8 @@ void check_architectures(const std::vector<const Architecture*>& all) {
 
 void check_catalogue(const Catalogue& c) {
   check_architectures(c.architectures);
+  if (c.gates.empty()) input_error("catalogue: it has no gate; start from built_in()");
+  check_names("a gate", c.gates);
   if (c.families.empty()) input_error("catalogue: it has no family of MoE schedules; start from built_in()");
   check_names("a family", c.families, {"auto"});
   for (const FamilySpec* family : c.families) {

@@ -5,7 +5,6 @@
 
 namespace plait {
 
-enum class GateOrder { softmax_first, topk_first };
 enum class AuxScope { global, local };
 enum class Fusing { by_family, yes, no };
 enum class RowFill { counted, padded };
@@ -15,10 +14,6 @@ enum class SumType { float32, param };  // param: the type of the run
 enum class OptimizerKind { adamw, sgd };
 enum class RunType { float32, float64, bfloat16, float16 };
 
-template <>
-struct EnumNames<GateOrder> {
-  static constexpr std::array<std::string_view, 2> names = {"softmax_first", "topk_first"};
-};
 template <>
 struct EnumNames<AuxScope> {
   static constexpr std::array<std::string_view, 2> names = {"global", "local"};

@@ -194,6 +194,7 @@ Config start(const Catalogue& catalogue) {
   check_catalogue(catalogue);
   Config config{.catalogue = catalogue};
   config.schedule.moe = &reference_family(config);
+  config.moe.gate = catalogue.gates.front();
   config.model.architecture = catalogue.architectures.front();
   return config;
 }

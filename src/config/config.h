@@ -14,6 +14,7 @@
 #include "config/catalogue.h"
 #include "config/choices.h"
 #include "families/all.h"
+#include "gates/all/record.h"
 #include "launch/launch.h"
 
 namespace plait {
@@ -39,7 +40,7 @@ struct MoeConfig {
   int64_t num_experts = 8;
   int64_t num_experts_per_tok = 2;
   int64_t moe_intermediate_size = 0;  // 0: model.intermediate_size
-  std::string gate = "softmax";
+  const GateSpec* gate = &softmax_gate;
   GateOrder order = GateOrder::softmax_first;
   Normalize normalize = Normalize::before;
   Sample sample = Sample::none;
@@ -175,8 +176,9 @@ std::vector<KeyInfo> config_keys(const Catalogue& catalogue = built_in());
 // Reads a file and then overrides ("section.key=value"); an empty path starts from the defaults. Throws InputError, one
 // line, for a key that is unknown, of another type, not among its allowed values, or without effect: a key of the file
 // in the configuration of the file, an override in the one that comes out (so `moe.every=0` makes any file dense). Says
-// nothing of layouts: see validate. A launcher's ranks fill what the mesh leaves open: dp, ranks of a node, threads. What
-// a key may name stands in the catalogue, which outlives the config; what a file leaves out is the first of its list.
+// nothing of layouts: see validate. A launcher's ranks fill what the mesh leaves open: dp, ranks of a node, threads.
+// What a key may name stands in the catalogue, which outlives the config; what a file leaves out is the first of its
+// list.
 Config load_config(const std::string& path, std::span<const std::string> overrides = {}, const Launch& launch = {},
                    const Catalogue& catalogue = built_in());
 Config parse_config(std::string_view toml, const std::string& file_name, std::span<const std::string> overrides = {},

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "config/catalogue.h"
 
 namespace plait {
 namespace {
@@ -17,6 +18,13 @@ template <class... Ts>
 struct Cases : Ts... {
   using Ts::operator()...;
 };
+
+// What each gate of the catalogue does.
+std::vector<std::string_view> gate_helps(const Catalogue& catalogue) {
+  std::vector<std::string_view> all;
+  for (const GateSpec* gate : catalogue.gates) all.push_back(gate->help);
+  return all;
+}
 
 // "s1 and s2": the families of which this is so.
 std::string family_names(const Config& c, bool (*is_so)(const FamilySpec&)) {
@@ -57,7 +65,7 @@ void add_model(std::vector<Key>& keys, ModelConfig& c, const Catalogue& catalogu
        {"model.tie_word_embeddings", &c.tie_word_embeddings, kAny, "the head uses the embedding's matrix", {}}});
 }
 
-void add_moe(std::vector<Key>& keys, MoeConfig& c) {
+void add_moe(std::vector<Key>& keys, MoeConfig& c, const Catalogue& catalogue) {
   using enum Bounds;
   keys.insert(
       keys.end(),
@@ -69,12 +77,8 @@ void add_moe(std::vector<Key>& keys, MoeConfig& c) {
         kCountOrZero,
         "width inside an expert; 0: model.intermediate_size",
         {}},
-       {"moe.gate",
-        &c.gate,
-        kAny,
-        "who chooses: top-k of softmax, Switch (top-1), GShard (top-2), sigmoid + bias, each expert, equal shares, a "
-        "hash of the id, top-k of noisy logits",
-        {"softmax", "switch", "gshard", "sigmoid", "expert_choice", "base", "hash", "noisy_topk"}},
+       key_of("moe.gate", c.gate, catalogue.gates,
+              fmt::format("who chooses: {}", fmt::join(gate_helps(catalogue), ", "))),
        key_of("moe.order", c.order, "softmax over all experts before the top-k, or over the chosen ones after it"),
        key_of("moe.normalize", c.normalize, "renormalise the chosen weights before dropping, after, or never"),
        key_of("moe.sample", c.sample, "in training, draw the Switch choice or GShard's second one by Gumbel noise"),
@@ -276,7 +280,7 @@ bool has_expert_layers(const Config& c) {
 std::vector<Key> keys_of(Config& config) {
   std::vector<Key> keys;
   add_model(keys, config.model, *config.catalogue);
-  add_moe(keys, config.moe);
+  add_moe(keys, config.moe, *config.catalogue);
   add_running(keys, config);
   add_memory(keys, config.memory);
   add_optim(keys, config.optim);
@@ -343,27 +347,21 @@ bool in_range(const Key& key) {
 namespace {
 
 // The gates that read a key; empty: all.
-std::vector<std::string> readers(std::string_view name) {
-  if (name == "moe.order") return {"softmax"};
-  if (name == "moe.normalize") return {"softmax", "sigmoid"};
-  if (name == "moe.sample") return {"switch", "gshard"};
-  if (name == "moe.drop") return {"softmax", "switch", "sigmoid", "base", "noisy_topk"};
-  if (name == "moe.z_coef" || name == "moe.jitter")
-    return {"softmax", "switch", "gshard", "sigmoid", "expert_choice", "base", "noisy_topk"};
-  if (name == "moe.aux_coef") return {"softmax", "switch", "gshard", "sigmoid", "noisy_topk"};
-  if (name == "moe.aux_scope") return {"softmax", "switch", "gshard"};
-  for (const char* sigmoid : {"moe.expert_groups", "moe.kept_groups", "moe.routed_scaling", "moe.bias_rate"})
-    if (name == sigmoid) return {"sigmoid"};
-  return {};
+std::vector<std::string> readers(const Gates& gates, std::string_view key) {
+  std::vector<std::string> names;
+  for (const GateSpec* gate : gates)
+    if (gate->reads(key)) names.emplace_back(gate->name);
+  return names;
 }
 
-std::string no_effect_on_gate(const MoeConfig& moe, std::string_view name) {
-  if (name == "moe.normalize" && moe.gate == "switch")
-    return "the Switch gate never renormalises (moe.gate = \"switch\")";
-  const std::vector<std::string> gates = readers(name);
-  if (gates.empty() || std::ranges::find(gates, moe.gate) != gates.end()) return "";
+std::string no_effect_on_gate(const Config& c, std::string_view name) {
+  const GateSpec& gate = *c.moe.gate;
+  if (name == "moe.normalize" && gate.normalize == Normalize::none)
+    return fmt::format("the {} gate never renormalises (moe.gate = \"{}\")", gate.name, gate.name);
+  const std::vector<std::string> gates = readers(c.catalogue->gates, name);
+  if (gates.empty() || gate.reads(name)) return "";
   return fmt::format("only {} {} it (moe.gate = \"{}\")", join(gates, ", "), gates.size() > 1 ? "read" : "reads",
-                     moe.gate);
+                     gate.name);
 }
 
 std::string no_effect_on_time(const Config& c, std::string_view name) {
@@ -396,10 +394,10 @@ std::string no_effect(const Config& c, std::string_view name) {
     return fmt::format("no layer has experts (moe.every = {}, moe.num_experts = {}, model.num_hidden_layers = {})",
                        c.moe.every, c.moe.num_experts, c.model.num_hidden_layers);
   if (name == "moe.num_experts" && c.moe.every == 0) return "no layer has experts (moe.every = 0)";
-  if (is_any("moe.min_capacity", "moe.drop", "moe.group") && !c.moe.capacity &&
-      !(name == "moe.group" && c.moe.gate == "base"))
+  const bool groups_anyway = name == "moe.group" && c.moe.gate->route->chooser == Chooser::group;
+  if (is_any("moe.min_capacity", "moe.drop", "moe.group") && !c.moe.capacity && !groups_anyway)
     return "nothing is dropped (moe.capacity = \"none\")";
-  if (const std::string why = no_effect_on_gate(c.moe, name); !why.empty()) return why;
+  if (const std::string why = no_effect_on_gate(c, name); !why.empty()) return why;
   if (name == "moe.aux_scope" && aux_coef(c) == 0) return "there is no load-balancing loss (moe.aux_coef = 0)";
   if (is_any("schedule.fuse", "schedule.chunks", "schedule.chunks_backward") && !c.schedule.moe)
     return "it is chosen (schedule.moe = \"auto\"); name a family to set it";

@@ -9,6 +9,7 @@
 #include "base/errors.h"
 #include "base/units.h"
 #include "config/architecture.h"
+#include "config/catalogue.h"
 #include "config/checks.h"
 #include "config/config.h"
 #include "config/config_keys.h"
@@ -107,14 +108,15 @@ void expect_none(const std::string& refusal, std::string_view before = "") {
 }
 
 void check_gate(const Config& c) {
-  const std::string& gate = c.moe.gate;
+  const GateSpec& gate = *c.moe.gate;
+  const Chooser chooser = gate.route->chooser;
   const Named chosen{"moe.num_experts_per_tok", c.moe.num_experts_per_tok};
-  const int64_t fixed = gate == "switch" || gate == "base" ? 1 : gate == "gshard" ? 2 : chosen.value;
-  if (chosen.value != fixed)
-    input_error("{}, but moe.gate = \"{}\" chooses exactly {}: set it to {}", chosen.text(), gate, fixed, fixed);
-  if (gate == "expert_choice" && !c.moe.capacity)
-    input_error("moe.gate = \"expert_choice\" takes moe.capacity rows for each expert, but it is \"none\"");
-  if (gate == "base") must_divide({"moe.group", gate_group(c)}, {"the tokens that one rank gates", gated_tokens(c)});
+  if (const int64_t fixed = gate.route->top_k; fixed && chosen.value != fixed)
+    input_error("{}, but moe.gate = \"{}\" chooses exactly {}: set it to {}", chosen.text(), gate.name, fixed, fixed);
+  if (chooser == Chooser::expert && !c.moe.capacity)
+    input_error("moe.gate = \"{}\" takes moe.capacity rows for each expert, but it is \"none\"", gate.name);
+  if (chooser == Chooser::group)
+    must_divide({"moe.group", gate_group(c)}, {"the tokens that one rank gates", gated_tokens(c)});
   const Named groups{"moe.expert_groups", c.moe.expert_groups}, kept{"moe.kept_groups", c.moe.kept_groups};
   must_divide(groups, {"moe.num_experts", c.moe.num_experts});
   if (kept.value > groups.value) input_error("{} is more than {}", kept.text(), groups.text());
@@ -123,15 +125,15 @@ void check_gate(const Config& c) {
     input_error("{} is more than the {} experts of {}", chosen.text(), room, kept.text());
   const std::string_view family = family_of(c).name;
   if (!family_of(c).copies() || c.mesh.tp == 1) return;
-  if (gate == "expert_choice" || gate == "base")
+  if (chooser != Chooser::token)
     input_error(
         "moe.gate = \"{}\" decides over groups of tokens, but schedule.moe = \"{}\" gates mesh.tp = {} copies of them",
-        gate, family, c.mesh.tp);
-  if (gate == "noisy_topk")
+        gate.name, family, c.mesh.tp);
+  if (gate.noise)
     input_error(
         "schedule.moe = \"{}\" gates mesh.tp = {} copies of each token, which the noise of moe.gate = \"{}\" would "
         "send different ways",
-        family, c.mesh.tp, gate);
+        family, c.mesh.tp, gate.name);
   if (c.moe.sample != Sample::none || c.moe.jitter > 0)
     input_error(
         "schedule.moe = \"{}\" gates mesh.tp = {} copies of each token, which moe.sample = \"{}\" and moe.jitter = "
@@ -251,9 +253,8 @@ int64_t micro_tokens(const Config& c) { return c.train.micro_batch_size * c.trai
 int64_t gated_tokens(const Config& c) { return family_of(c).gated(micro_tokens(c), c.mesh.tp, c.mesh.esp); }
 
 double aux_coef(const Config& c) {
-  const std::string& gate = c.moe.gate;
-  if (gate == "expert_choice" || gate == "base" || gate == "hash") return 0;
-  return c.moe.aux_coef.value_or(gate == "sigmoid" ? 0 : 0.01);
+  const GateSpec& gate = *c.moe.gate;
+  return gate.loss == AuxLoss::none ? 0 : c.moe.aux_coef.value_or(gate.aux_coef);
 }
 
 std::optional<int64_t> memory_limit(const Config& c) {

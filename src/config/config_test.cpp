@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/errors.h"
+#include "config/catalogue.h"
 
 namespace plait {
 namespace {
@@ -216,6 +217,14 @@ TEST(Config, the_list_of_keys_is_complete_and_readable) {
   }
   EXPECT_NE(config_table(Config()).find("moe.capacity               \"none\" "), std::string::npos)
       << config_table(Config());
+}
+
+TEST(Config, has_every_key_that_a_gate_reads) {
+  const std::vector<KeyInfo> keys = config_keys();
+  for (const GateSpec* gate : built_in().gates)
+    for (std::string_view key : gate->keys)
+      EXPECT_TRUE(key.empty() || std::ranges::find(keys, key, &KeyInfo::name) != keys.end())
+          << gate->name << " " << key;
 }
 
 TEST(Config, legal_layouts_pass) {

@@ -24,7 +24,7 @@ MoeLayer build_moe_layer(const Mesh& mesh, const ModelSizes& sizes) {
   MoeLayer layer;
   Writer w = written(mesh, sizes, [&](Writer& w) {
     const ValueId x = declare_tokens(w);
-    if (sizes.gate == Gate::hash) declare_integers(w, "ids");
+    if (!sizes.gate->has_logits()) declare_integers(w, "ids");
     declare_gate_data(w);
     w.begin("layer.");
     const MoeTerms moe = code.moe(w, x, 0);

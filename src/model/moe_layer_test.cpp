@@ -5,23 +5,23 @@
 namespace plait {
 namespace {
 
-ModelSizes one_layer(const FamilySpec* family, Gate gate) {
+ModelSizes one_layer(const FamilySpec* family, const GateSpec* gate) {
   return {.sequences = 4,
           .positions = 8,
           .width = 16,
           .family = family,
           .moe_every = 1,
           .experts = 4,
-          .top_k = gate == Gate::switch_top1 ? 1 : 2,
+          .top_k = gate == &switch_gate ? 1 : 2,
           .expert_ffn = 32,
           .gate = gate,
-          .aux_coef = gate == Gate::hash ? 0 : 0.01};
+          .aux_coef = gate == &hash_gate ? 0 : 0.01};
 }
 
 TEST(MoeLayer, types_alone_in_every_family) {
   for (const FamilySpec* family :
        {&families::ted, &families::dtd, &families::parm, &families::s1, &families::s2, &families::sharded})
-    for (Gate gate : {Gate::softmax, Gate::switch_top1, Gate::gshard, Gate::hash}) {
+    for (const GateSpec* gate : {&softmax_gate, &switch_gate, &gshard_gate, &hash_gate}) {
       const MoeLayer layer = build_moe_layer(Mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2}), one_layer(family, gate));
       EXPECT_EQ(layer.gradients.count("x"), 1u);
       EXPECT_EQ(layer.gradients.size(), layer.parameters.size() + 1);
@@ -30,7 +30,7 @@ TEST(MoeLayer, types_alone_in_every_family) {
 
 TEST(MoeLayer, holds_the_gradient_of_its_input_as_the_dual_of_the_input) {
   const MoeLayer layer =
-      build_moe_layer(Mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2}), one_layer(&families::sharded, Gate::softmax));
+      build_moe_layer(Mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2}), one_layer(&families::sharded, &softmax_gate));
   const Schedule& s = layer.schedule;
   const Types types = check(s);
   EXPECT_EQ(types[layer.gradients.at("x")].holds, types[s.find("x")].holds);  // S stays S
@@ -40,7 +40,7 @@ TEST(MoeLayer, holds_the_gradient_of_its_input_as_the_dual_of_the_input) {
 
 TEST(MoeLayer, turns_back_only_when_all_of_it_went_there) {
   const MoeLayer layer =
-      build_moe_layer(Mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2}), one_layer(&families::sharded, Gate::softmax));
+      build_moe_layer(Mesh({.ranks = 4, .tp = 2, .esp = 2, .ep = 2}), one_layer(&families::sharded, &softmax_gate));
   const Schedule& s = layer.schedule;
   ASSERT_TRUE(s.repeat.has_value());
   EXPECT_EQ(s.repeat->first, s.repeat->last) << "nothing is repeated";
@@ -51,7 +51,7 @@ TEST(MoeLayer, turns_back_only_when_all_of_it_went_there) {
 }
 
 TEST(MoeLayer, has_neither_norm_nor_attention) {
-  const MoeLayer layer = build_moe_layer(Mesh{}, one_layer(&families::ted, Gate::softmax));
+  const MoeLayer layer = build_moe_layer(Mesh{}, one_layer(&families::ted, &softmax_gate));
   for (const Step& step : layer.schedule.steps) EXPECT_FALSE(as<RmsNorm>(step.op) || as<Attention>(step.op));
   EXPECT_EQ(layer.parameters.size(), 3u);
 }

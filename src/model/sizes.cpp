@@ -15,31 +15,30 @@ Gate gate(const std::string& text) {
 }
 
 // Tokens whose statistics make one auxiliary loss: a sequence, what one gate sees (each token once), or all.
-int64_t aux_group(const Config& c, Gate gate) {
-  if (gate == Gate::sigmoid) return c.train.seq_length;
-  if (gate == Gate::noisy_topk || c.moe.aux_scope == AuxScope::global) return 0;
+int64_t aux_group(const Config& c, AuxLoss loss) {
+  if (loss == AuxLoss::of_each_sequence) return c.train.seq_length;
+  if (loss == AuxLoss::variation || c.moe.aux_scope == AuxScope::global) return 0;
   return family_of(c).copies() ? micro_tokens(c) * std::max<int64_t>(1, c.mesh.esp / c.mesh.tp) : gated_tokens(c);
 }
 
 // What only some gates read.
 void fill_gate(ModelSizes& s, const Config& c) {
-  s.gate = gate(c.moe.gate);
-  if (s.gate == Gate::softmax && c.moe.order == GateOrder::topk_first) s.gate = Gate::topk_softmax;
-  if (s.gate == Gate::switch_top1 || s.gate == Gate::gshard) s.rule.sample = c.moe.sample;
-  if (s.gate == Gate::sigmoid) {
-    s.rule.expert_groups = c.moe.expert_groups;
-    s.rule.kept_groups = c.moe.kept_groups;
-    s.rule.scaling = c.moe.routed_scaling;
-    s.bias_rate = c.moe.bias_rate;
-  }
-  s.normalize = s.gate == Gate::switch_top1 ? Normalize::none : c.moe.normalize;
-  s.jitter = s.gate == Gate::hash ? 0 : c.moe.jitter;
+  const GateSpec& gate = *c.moe.gate;
+  s.gate = &gate;
+  if (gate.reads("moe.order")) s.order = c.moe.order;
+  if (gate.reads("moe.sample")) s.rule.sample = c.moe.sample;
+  if (gate.reads("moe.expert_groups")) s.rule.expert_groups = c.moe.expert_groups;
+  if (gate.reads("moe.kept_groups")) s.rule.kept_groups = c.moe.kept_groups;
+  if (gate.reads("moe.routed_scaling")) s.rule.scaling = c.moe.routed_scaling;
+  if (gate.reads("moe.bias_rate")) s.bias_rate = c.moe.bias_rate;
+  if (gate.reads("moe.jitter")) s.jitter = c.moe.jitter;
+  if (gate.reads("moe.z_coef")) s.z_coef = c.moe.z_coef;
+  s.normalize = gate.normalize.value_or(c.moe.normalize);
   s.shared_experts = c.moe.shared_experts;
   s.aux_coef = aux_coef(c);
-  if (s.aux_coef != 0) s.aux_group = aux_group(c, s.gate);
-  s.noise = s.gate == Gate::noisy_topk;
-  s.z_coef = s.gate == Gate::hash ? 0 : c.moe.z_coef;
-  if (s.gate == Gate::base) s.group = gate_group(c);
+  if (s.aux_coef != 0) s.aux_group = aux_group(c, gate.loss);
+  s.noise = gate.noise;
+  if (gate.route->chooser == Chooser::group) s.group = gate_group(c);
 }
 
 void fill_experts(ModelSizes& s, const Config& c) {
@@ -55,9 +54,8 @@ void fill_experts(ModelSizes& s, const Config& c) {
   s.expert_ffn = c.moe.moe_intermediate_size;
   fill_gate(s, c);
   if (!c.moe.capacity) return;
-  const bool queues = s.gate == Gate::gshard || s.gate == Gate::expert_choice ||
-                      s.gate == Gate::hash;  // whose order is part of the gate
-  s.drop = queues ? Drop::position : c.moe.drop;
+  // In a gate that does not read the key, the order in which routes come is part of it.
+  s.drop = s.gate->reads("moe.drop") ? c.moe.drop : Drop::position;
   s.group = gate_group(c);
   s.capacity = expert_capacity(c, s.group);
   const int64_t parts = (s.family->cuts_slots() ? c.mesh.tp : 1) * s.parts();

@@ -6,6 +6,7 @@
 
 #include "config/architecture.h"
 #include "config/config.h"
+#include "gates/softmax/record.h"
 #include "schedule/choices.h"
 #include "schedule/type.h"
 
@@ -29,18 +30,19 @@ struct ModelSizes {
   const FamilySpec* family = &families::sharded;
   int64_t moe_every = 0;  // layer l has experts when (l + 1) % moe_every == 0; 0 = dense
   int64_t experts = 1, top_k = 1, expert_ffn = 128;
-  Gate gate = Gate::softmax;
+  const GateSpec* gate = &softmax_gate;
+  GateOrder order = GateOrder::softmax_first;  // of gates that know both
   Normalize normalize = Normalize::before;
   Drop drop = Drop::none;
   int64_t group = 0;     // tokens of a gate group; 0 = dropless
   int64_t capacity = 0;  // slots an expert has for each group; 0 = dropless
   GateRule rule = {};    // `stream` is set by layer
   double jitter = 0;     // of the gate's input, in training
-  double bias_rate = 0;  // sigmoid: how far a bias moves in a step
+  double bias_rate = 0;  // of gates with a bias: how far it moves in a step
   int64_t shared_experts = 0;
   double aux_coef = 0, z_coef = 0;
   int64_t aux_group = 0;  // tokens of one auxiliary loss, of which the mean counts; 0: the whole micro-batch
-  bool noise = false;     // noisy_topk: in training
+  bool noise = false;     // of the logits, in training
   Dispatch dispatch = Dispatch::direct;
   bool pad_rows = false;        // dropless, but as many rows in every cell as in the busiest (DeepSpeed's no-drop form)
   bool slice_rows = true;       // dropless: what a family cuts behind the gate is rows, not tokens and their routes
@@ -57,10 +59,11 @@ struct ModelSizes {
   int64_t parts() const { return std::max(chunks, backward_chunks()); }  // of the rows, that experts compute apart
   int64_t head_size() const { return width / heads; }
   bool draws() const { return drop == Drop::rts || rule.sample != Sample::none || jitter > 0 || noise; }
-  int64_t routes() const { return gate == Gate::expert_choice ? experts : top_k; }  // places of a token, K
-  int64_t aux_choices() const { return gate == Gate::gshard ? 1 : top_k; }          // that the auxiliary loss counts
+  const RouteSpec& route() const { return order == GateOrder::topk_first ? *gate->topk_first : *gate->route; }
+  int64_t routes() const { return route().chooser == Chooser::expert ? experts : top_k; }  // places of a token, K
+  int64_t aux_choices() const { return gate->counted ? gate->counted : top_k; }  // that the auxiliary loss counts
   bool counts_apart() const { return aux_coef != 0 && (aux_choices() < top_k || aux_group > 0); }
-  bool balances() const { return aux_coef != 0 && gate != Gate::noisy_topk; }  // by psum and the routes
+  bool balances() const { return aux_coef != 0 && gate->loss != AuxLoss::variation; }  // by psum and the routes
   bool has_experts(int64_t layer) const { return moe_every > 0 && (layer + 1) % moe_every == 0; }
 };
 

@@ -59,17 +59,17 @@ TEST(MixedStep, types_with_every_way_of_the_rows_and_of_the_gate) {
   const Mesh mesh({.ranks = 8, .tp = 2, .esp = 2, .ep = 4, .node = 4});
   for (const FamilySpec* family : {&families::ted, &families::parm, &families::s1, &families::s2, &families::sharded})
     for (Dispatch dispatch : {Dispatch::direct, Dispatch::levels, Dispatch::node})
-      for (Gate gate : {Gate::softmax, Gate::sigmoid, Gate::noisy_topk}) {
+      for (const GateSpec* gate : {&softmax_gate, &sigmoid_gate, &noisy_topk_gate}) {
         if (dispatch == Dispatch::node && family == &families::parm) continue;
         ModelSizes sizes = mixed(family);
         sizes.dispatch = dispatch;
         sizes.slice_rows = dispatch == Dispatch::levels;
-        sizes.pad_rows = gate == Gate::softmax && dispatch != Dispatch::node;
+        sizes.pad_rows = gate == &softmax_gate && dispatch != Dispatch::node;
         sizes.gate = gate;
-        sizes.noise = gate == Gate::noisy_topk;
-        sizes.chunks = gate == Gate::sigmoid ? 2 : 1;
-        SCOPED_TRACE(fmt::format("family {} dispatch {} gate {}", family->name, static_cast<int>(dispatch),
-                                 static_cast<int>(gate)));
+        sizes.noise = gate == &noisy_topk_gate;
+        sizes.chunks = gate == &sigmoid_gate ? 2 : 1;
+        SCOPED_TRACE(
+            fmt::format("family {} dispatch {} gate {}", family->name, static_cast<int>(dispatch), gate->name));
         Optimizer optimizer;
         optimizer.scaling = Optimizer::Scaling::dynamic;
         expect_sums_in(build_step(mesh, sizes, optimizer, {2}), Dtype::full);

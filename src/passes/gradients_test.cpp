@@ -3,6 +3,11 @@
 
 #include <cmath>
 
+#include "gates/base/record.h"
+#include "gates/expert_choice/record.h"
+#include "gates/gshard/record.h"
+#include "gates/sigmoid/record.h"
+#include "gates/switch/record.h"
 #include "passes/lower.h"
 #include "passes/testing/families.h"
 
@@ -194,7 +199,7 @@ void expect_gate_gradient(const Route& route) {
   const ValueId logits = c.parameter("logits", {{"T", 8}, {"E", 4}}), mask = c.data("mask", {{"T", 8}});
   c.fed(mask) = Array({8}, {1, 1, 0, 1, 1, 1, 1, 1});
   std::vector<ValueId> operands = {logits, mask};
-  if (route.gate == Gate::sigmoid) operands.push_back(c.data("bias", {{"E", 4}}));
+  if (route.gate->bias) operands.push_back(c.data("bias", {{"E", 4}}));
   if (route.draws()) operands.push_back(c.integers("step_key", {}, {12345}));
   c.check({c.add(route, operands)[0]});
 }
@@ -205,13 +210,13 @@ TEST(Gradient, of_every_gate) {
     expect_gate_gradient({.normalize = normalize, .drop = Drop::probs, .top_k = 3, .capacity = 2, .group = 4});
     expect_gate_gradient({.normalize = normalize, .drop = Drop::position, .top_k = 2, .capacity = 1, .group = 8});
     expect_gate_gradient({.normalize = normalize, .drop = Drop::rts, .top_k = 2, .capacity = 2, .group = 8});
-    expect_gate_gradient({.gate = Gate::topk_softmax,
+    expect_gate_gradient({.gate = &topk_softmax_route,
                           .normalize = normalize,
                           .drop = Drop::probs,
                           .top_k = 3,
                           .capacity = 2,
                           .group = 4});
-    expect_gate_gradient({.gate = Gate::sigmoid,
+    expect_gate_gradient({.gate = &sigmoid_route,
                           .normalize = normalize,
                           .drop = Drop::probs,
                           .top_k = 2,
@@ -219,18 +224,18 @@ TEST(Gradient, of_every_gate) {
                           .group = 8,
                           .rule = {.expert_groups = 2, .kept_groups = 1, .scaling = 2.5}});
   }
-  expect_gate_gradient({.gate = Gate::switch_top1, .top_k = 1});
-  expect_gate_gradient({.gate = Gate::switch_top1, .drop = Drop::probs, .top_k = 1, .capacity = 1, .group = 4});
-  expect_gate_gradient({.gate = Gate::switch_top1, .top_k = 1, .rule = {.sample = Sample::gumbel}});
+  expect_gate_gradient({.gate = &switch_route, .top_k = 1});
+  expect_gate_gradient({.gate = &switch_route, .drop = Drop::probs, .top_k = 1, .capacity = 1, .group = 4});
+  expect_gate_gradient({.gate = &switch_route, .top_k = 1, .rule = {.sample = Sample::gumbel}});
   for (Sample sample : {Sample::none, Sample::gumbel})
-    expect_gate_gradient({.gate = Gate::gshard,
+    expect_gate_gradient({.gate = &gshard_route,
                           .drop = Drop::position,
                           .top_k = 2,
                           .capacity = 3,
                           .group = 8,
                           .rule = {.sample = sample}});
-  expect_gate_gradient({.gate = Gate::expert_choice, .drop = Drop::position, .top_k = 4, .capacity = 2, .group = 4});
-  expect_gate_gradient({.gate = Gate::base, .top_k = 1, .group = 4});
+  expect_gate_gradient({.gate = &expert_choice_route, .drop = Drop::position, .top_k = 4, .capacity = 2, .group = 4});
+  expect_gate_gradient({.gate = &base_route, .top_k = 1, .group = 4});
 }
 
 TEST(Gradient, of_the_jitter_before_a_gate) {
@@ -278,7 +283,7 @@ TEST(Gradient, of_a_noisy_gate_and_its_losses) {
     c.fed(share)[0] = 0.75;
     const ValueId noisy = c.add(Noise{.stream = 1}, {logits, spread, c.integers("step_key", {}, {77})})[0];
     const std::vector<ValueId> stats = c.add(NoisyStats{.top_k = top_k}, {logits, spread, noisy, mask});
-    c.check({c.add(Route{.gate = Gate::topk_softmax, .top_k = top_k}, {noisy, mask})[0],
+    c.check({c.add(Route{.gate = &topk_softmax_route, .top_k = top_k}, {noisy, mask})[0],
              c.add(Variation{.coef = 0.6}, {stats[0], stats[1], share})[0]});
   }
 }

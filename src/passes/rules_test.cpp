@@ -3,6 +3,8 @@
 
 #include <functional>
 
+#include "gates/base/record.h"
+#include "gates/hash/record.h"
 #include "passes/differentiate.h"
 #include "passes/rewrite.h"
 #include "schedule/builder.h"
@@ -251,6 +253,18 @@ TEST(Gate, is_refused_where_it_sees_pieces) {
        "%logits: has 4 experts, fewer than the 5 routes of a token"},
       {"a cut gate group", [](Builder& b) { routes(b, over(kEp), 6); },
        "%logits: a rank gates 8 tokens, which gate groups of 6 cut: choose a group that divides them"},
+      {"tokens that decide together in no group",
+       [](Builder& b) {
+         b.add_all(Route{.gate = &base_route},
+                   {parameter(b, "logits", {{"T", 4}, {"E", 4}}), data(b, "mask", {{"T", 4}})});
+       },
+       "%logits: tokens decide together in gate base: say in groups of how many"},
+      {"ids chosen by as logits",
+       [](Builder& b) {
+         b.add_all(Route{.gate = &hash_route},
+                   {parameter(b, "logits", {{"T", 4}, {"E", 4}}), data(b, "mask", {{"T", 4}})});
+       },
+       "%logits: has no ids, by which gate hash chooses"},
       {"a mask of other tokens",
        [](Builder& b) {
          b.add_all(Route{}, {parameter(b, "logits", {{"T", 4, over(kTp)}, {"E", 4}}), data(b, "mask", {{"T", 4}})});

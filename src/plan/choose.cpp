@@ -32,7 +32,7 @@ FamilyLayout layout_of(const Mesh& mesh, const ModelSizes& s, const Candidate& c
 
 // Copies of a token must go where the token goes, and a gate must not take them for others.
 bool copies_count_as_tokens(const ModelSizes& s) {
-  if (s.gate == Gate::expert_choice || s.gate == Gate::base || s.noise || s.jitter > 0 || s.aux_group > 0) return false;
+  if (s.route().chooser != Chooser::token || s.noise || s.jitter > 0 || s.aux_group > 0) return false;
   return s.rule.sample == Sample::none && (s.capacity == 0 || s.capacity >= s.group);
 }
 
@@ -49,7 +49,7 @@ bool same_groups(const Mesh& mesh, const ModelSizes& s, const Candidate& c) {
   const int tp = mesh.extent(Axis::tp);
   const int64_t gated = c.family->gated(s.tokens() / mesh.extent(Axis::dp), tp, mesh.extent(Axis::esp));
   if (s.group > 0 && gated % s.group != 0) return false;
-  if (s.aux_group > 0 && s.gate != Gate::sigmoid && gated % s.aux_group != 0) return false;
+  if (s.aux_group > 0 && s.gate->loss != AuxLoss::of_each_sequence && gated % s.aux_group != 0) return false;
   const int64_t parts = std::max(c.chunks, c.chunks_backward) * (c.family->cuts_slots() ? tp : 1);
   return s.capacity % parts == 0;
 }

@@ -188,7 +188,7 @@ Config asking_for(const Config& base, const Candidate& c) {
   config.schedule.fuse = fuse_word(c);
   config.schedule.chunks = c.chunks;
   config.schedule.chunks_backward = c.chunks_backward;
-  if (base.moe.capacity || base.moe.gate == "base") config.moe.group = gate_group(base);
+  if (base.moe.capacity || base.moe.gate->route->chooser == Chooser::group) config.moe.group = gate_group(base);
   return config;
 }
 

@@ -6,8 +6,11 @@
 #include <cmath>
 
 #include "base/errors.h"
+#include "gates/all/kernel.h"
+#include "gates/hash/kernel.h"
+#include "gates/hash/record.h"
+#include "gates/noisy_topk/kernel.h"
 #include "kernels/cpu/dispatch.h"
-#include "kernels/cpu/gate.h"
 #include "run/kernels.h"
 #include "schedule/draws.h"
 
@@ -27,14 +30,10 @@ kernels::RouteOptions options(const Route& r) {
 // What a route reads after logits and mask. `first`: the global index of this rank's first token.
 kernels::GateExtras extras(const Route& op, Call& call, int64_t first) {
   kernels::GateExtras extras;
-  if (op.gate == Gate::sigmoid) extras.bias_E = call.in(2);
+  if (op.gate->bias) extras.bias_E = call.in(2);
   if (!op.draws()) return extras;
   const int64_t experts = call.in(0).size(-1), step = *call.in(call.num_in() - 1).const_data_ptr<int64_t>();
-  const auto draws = [&](Draw purpose) {
-    return [=, key = draw_key(step, op.rule.stream, purpose)](int64_t token, int64_t expert) {
-      return draw(key, (first + token) * experts + expert);
-    };
-  };
+  const auto draws = [&](Draw purpose) { return Draws{draw_key(step, op.rule.stream, purpose), first, experts}; };
   extras.priority = draws(Draw::priority);
   extras.sample = draws(Draw::sample);
   return extras;
@@ -85,7 +84,7 @@ Kernel prepare(const Route& op, const StepTypes& types) {
 }
 
 Kernel prepare(const HashRoute& op, const StepTypes& types) {
-  const kernels::RouteOptions options{.gate = Gate::hash,
+  const kernels::RouteOptions options{.gate = &hash_route,
                                       .drop = op.capacity ? Drop::position : Drop::none,
                                       .top_k = op.top_k,
                                       .capacity = op.capacity,
@@ -104,10 +103,7 @@ Kernel prepare(const Jitter& op, const StepTypes& types) {
   return [=](Call& call) {
     const at::Tensor& x = call.in(0);
     const uint64_t key = draw_key(*call.in(1).const_data_ptr<int64_t>(), op.stream, Draw::jitter);
-    const auto factor = [&](int64_t t, int64_t d) {
-      return 1 + op.amount * (2 * draw(key, (tokens.first + t) * columns + width.first + d) - 1);
-    };
-    kernels::scale_each(x, factor, call.make(0, x.sizes(), x.scalar_type()));
+    kernels::jitter(x, op.amount, {key, tokens.first, columns, width.first}, call.make(0, x.sizes(), x.scalar_type()));
   };
 }
 
@@ -156,22 +152,11 @@ Kernel prepare(const Load& op, const StepTypes& types) {
   };
 }
 
-namespace {
-
-// Of an element of this rank's [T, E].
-kernels::Draws normal_draws(uint64_t key, int64_t first, int64_t experts) {
-  return [=](int64_t token, int64_t expert) {
-    return normal(key, static_cast<uint64_t>((first + token) * experts + expert));
-  };
-}
-
-}  // namespace
-
 Kernel prepare(const Noise& op, const StepTypes& types) {
   return [op, first = types.range(*types.in[0], "T").first](Call& call) {
     const at::Tensor& logits = call.in(0);
     const uint64_t key = draw_key(*call.in(2).const_data_ptr<int64_t>(), op.stream, Draw::noise);
-    kernels::add_noise({logits, call.in(1)}, normal_draws(key, first, logits.size(1)),
+    kernels::add_noise({logits, call.in(1)}, {key, first, logits.size(1)},
                        call.make(0, logits.sizes(), logits.scalar_type()));
   };
 }
@@ -180,7 +165,7 @@ Kernel prepare(const NoiseGrad& op, const StepTypes& types) {
   return [op, first = types.range(*types.in[0], "T").first](Call& call) {
     const at::Tensor& spread = call.in(0);
     const uint64_t key = draw_key(*call.in(1).const_data_ptr<int64_t>(), op.stream, Draw::noise);
-    kernels::noise_grad(spread, call.in(2), normal_draws(key, first, spread.size(1)),
+    kernels::noise_grad(spread, call.in(2), {key, first, spread.size(1)},
                         call.make(0, spread.sizes(), spread.scalar_type()));
   };
 }

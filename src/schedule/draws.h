@@ -19,4 +19,16 @@ inline double draw(uint64_t key, int64_t index) { return uniform(key, static_cas
 // Added to logits, it makes their maximum a draw from their softmax (Gumbel 1954).
 inline double gumbel(double u) { return -std::log(-std::log(u)); }
 
+// The draws of a rank's part of a global [T, columns], which begins at row `first_row` and column `first_column`.
+struct Draws {
+  uint64_t key = 0;
+  int64_t first_row = 0, columns = 1, first_column = 0;
+
+  int64_t index(int64_t row, int64_t column) const { return (first_row + row) * columns + first_column + column; }
+  double uniform(int64_t row, int64_t column) const { return draw(key, index(row, column)); }  // in (0, 1)
+  double normal(int64_t row, int64_t column) const {
+    return plait::normal(key, static_cast<uint64_t>(index(row, column)));
+  }
+};
+
 }  // namespace plait

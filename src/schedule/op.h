@@ -5,6 +5,7 @@
 #pragma once
 #include <variant>
 
+#include "gates/softmax/record.h"
 #include "schedule/op_dense.h"
 #include "schedule/op_move.h"
 #include "schedule/op_rows.h"
@@ -16,7 +17,7 @@ struct ExternalOp;
 
 // The choice of experts: (logits[T, E], mask[T] [, bias[E]] [, step_key[]]) -> (weight[T, K], idx[T, K], slot[T, K]);
 // idx -1: padding; slot -1: dropped, else the place among the kept routes of that expert within the gate group of
-// `group` tokens. The bias is the sigmoid gate's, the key any gate's that draws; neither has a gradient.
+// `group` tokens. The bias is of the gates that have one, the key of those that draw; neither has a gradient.
 struct Route {
   static constexpr const char* kName = "route";
   static constexpr Traits kTraits{.memory = traits::kFresh,
@@ -25,7 +26,7 @@ struct Route {
                                   .kept = Kept::always,
                                   .hoist = {.slices = traits::of_whole_groups, .joins = Joins::stay},
                                   .scratch = traits::no_scratch};
-  Gate gate = Gate::softmax;
+  const RouteSpec* gate = &softmax_route;
   Normalize normalize = Normalize::before;
   Drop drop = Drop::none;
   int64_t top_k = 1, capacity = 0, group = 0;  // capacity 0: dropless; group: tokens decided together
@@ -35,8 +36,8 @@ struct Route {
   static void fields(auto& self, auto&& f) {
     f("gate", self.gate), f("normalize", self.normalize), f("drop", self.drop), f("top_k", self.top_k);
     f("capacity", self.capacity), f("group", self.group);
-    if (self.gate == Gate::switch_top1 || self.gate == Gate::gshard) f("sample", self.rule.sample);
-    if (self.gate == Gate::sigmoid) {
+    if (self.gate->samples) f("sample", self.rule.sample);
+    if (self.gate->limits_groups) {
       f("expert_groups", self.rule.expert_groups), f("kept_groups", self.rule.kept_groups);
       f("scaling", self.rule.scaling);
     }

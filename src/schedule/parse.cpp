@@ -164,10 +164,19 @@ class TypeReader {
   Line& line_;
 };
 
+std::vector<std::string_view> route_names(const Gates& gates) {
+  std::vector<std::string_view> names;
+  for (const GateSpec* gate : gates)
+    for (const RouteSpec* route : {gate->route, gate->topk_first})
+      if (route && std::find(names.begin(), names.end(), route->name) == names.end()) names.push_back(route->name);
+  return names;
+}
+
 // Reads the fields of an op in the order in which they are printed.
 struct FieldReader {
   const Mesh& mesh;
   Line& line;
+  const Gates& gates;
 
   void operator()(const char*, Legs& legs) {
     TypeReader reader(mesh, line);
@@ -193,6 +202,11 @@ struct FieldReader {
     const std::string text = line.word(" ", "true or false");
     if (text != "true" && text != "false") line.fail(fmt::format("true or false, not {}", text));
     b = text == "true";
+  }
+  void read(const RouteSpec*& gate) {
+    const std::string name = line.word(" ", "a gate");
+    gate = find_route(gates, name);
+    if (!gate) line.fail(fmt::format("one of {}", fmt::join(route_names(gates), ", ")));
   }
   void read(Dim& dim) { dim = TypeReader(mesh, line).dim(); }
   void read(std::vector<Dim>& dims) { dims = TypeReader(mesh, line).dims(); }
@@ -221,16 +235,16 @@ struct FieldReader {
   }
 };
 
-using OpMakers = std::map<std::string, std::function<Op(const Mesh&, Line&)>, std::less<>>;
+using OpMakers = std::map<std::string, std::function<Op(const Mesh&, Line&, const Gates&)>, std::less<>>;
 
 template <size_t... I>
 OpMakers op_makers(std::index_sequence<I...>) {
   OpMakers makers;
   const auto add = [&]<class T>(const T*) {
     if constexpr (!std::is_same_v<T, External>)
-      makers[T::kName] = [](const Mesh& mesh, Line& line) -> Op {
+      makers[T::kName] = [](const Mesh& mesh, Line& line, const Known& known) -> Op {
         T op;
-        FieldReader reader{mesh, line};
+        FieldReader reader{mesh, line, known.gates};
         T::fields(op, reader);
         return op;
       };
@@ -248,7 +262,7 @@ bool is_move_title(std::string_view title) {
 
 class Parser {
  public:
-  explicit Parser(std::span<const ExternalOp* const> ops) : ops_(ops) { expect_own_names(ops); }
+  explicit Parser(const Known& known) : known_(known) { expect_own_names(known.ops); }
 
   Schedule run(std::string_view text) {
     int number = 0;
@@ -373,7 +387,7 @@ class Parser {
       if (!line.accept("-")) later_.push_back({v, line.value(), line});
   }
 
-  std::span<const ExternalOp* const> ops_;
+  const Known& known_;
   Schedule s_;
   std::map<std::string, ValueId> ids_;
 
@@ -396,6 +410,6 @@ class Parser {
 
 }  // namespace
 
-Schedule parse_schedule(std::string_view text, std::span<const ExternalOp* const> ops) { return Parser(ops).run(text); }
+Schedule parse_schedule(std::string_view text, const Known& known) { return Parser(known).run(text); }
 
 }  // namespace plait

@@ -20,6 +20,7 @@ struct FieldPrinter {
 
   std::string show(const std::string& s) { return s; }
   std::string show(double x) { return fmt::format("{}", x); }
+  std::string show(const RouteSpec* gate) { return std::string(gate->name); }
   std::string show(int64_t n) { return fmt::format("{}", n); }
   std::string show(int n) { return fmt::format("{}", n); }
   std::string show(std::same_as<bool> auto b) { return b ? "true" : "false"; }

@@ -22,8 +22,12 @@ std::string print_op(const Mesh& mesh, const Op& op);
 Type as_printed(Type type, Precision precision);
 std::string print_step(const Schedule& schedule, const Types& types, int index);
 
-// `ops` from outside that a list may hold. Throws InputError "schedule text line 7: ..." on text that is not a
-// schedule, TypeFault on one that does not type.
-Schedule parse_schedule(std::string_view text, std::span<const ExternalOp* const> ops = {});
+// What a list may name: gates by their routes, ops from outside.
+struct Known {
+  const Gates& gates = built_in_gates();
+  std::span<const ExternalOp* const> ops = {};
+};
+// Throws InputError "schedule text line 7: ..." on text that is not a schedule, TypeFault on one that does not type.
+Schedule parse_schedule(std::string_view text, const Known& known = {});
 
 }  // namespace plait

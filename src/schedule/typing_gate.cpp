@@ -19,6 +19,13 @@ std::vector<Dim> route_dims(const Type& logits, int64_t top_k) {
   return dims;
 }
 
+// Without a group, tokens that decide together would be those of a rank, whatever the layout.
+void expect_known_choice(const StepTyping& step, const Route& op) {
+  if (op.gate->reads == Reads::ids) step.fault(0, fmt::format("has no ids, by which gate {} chooses", op.gate->name));
+  if (op.gate->chooser != Chooser::token && op.group == 0)
+    step.fault(0, fmt::format("tokens decide together in gate {}: say in groups of how many", op.gate->name));
+}
+
 void expect_groups(const StepTyping& step, const Dim& tokens, int64_t group) {
   if (const int64_t local = local_size(step.mesh, tokens); group && local % group)
     step.fault(0, fmt::format("a rank gates {} tokens, which gate groups of {} cut: choose a group that divides them",
@@ -36,10 +43,11 @@ void expect_everywhere(const StepTyping& step, size_t operand) {
 }  // namespace
 
 std::vector<Type> infer_op(const StepTyping& step, const Route& op) {
-  const size_t operands = 2 + (op.gate == Gate::sigmoid ? 1 : 0) + (op.draws() ? 1 : 0);
+  const size_t operands = 2 + (op.gate->bias ? 1 : 0) + (op.draws() ? 1 : 0);
   expect_operands(step, operands, operands);
+  expect_known_choice(step, op);
   for (size_t i = 2; i < operands; ++i) expect_everywhere(step, i);
-  if (op.gate == Gate::sigmoid && step.type(2).dims != std::vector<Dim>{{"E", step.type(0).dims.back().size}})
+  if (op.gate->bias && step.type(2).dims != std::vector<Dim>{{"E", step.type(0).dims.back().size}})
     step.fault(2, "is not one bias for each expert");
   refuse_partial(step, 0);
   expect_whole_experts(step);

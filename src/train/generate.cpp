@@ -56,10 +56,11 @@ class Speaker {
     Config c = config_;
     c.mesh = {.tp = 1, .ep = 1, .esp = 1, .dp = 1, .threads = 1};
     c.schedule = {.moe = &families::ted};
-    if (c.moe.gate == "expert_choice" && num_expert_layers(c) > 0)
-      input_error(
-          "moe.gate = \"expert_choice\" lets later tokens decide about earlier ones: it cannot go on with a text");
-    if (c.moe.gate == "base") c.moe.group = 1;
+    const Chooser chooser = c.moe.gate->route->chooser;
+    if (chooser == Chooser::expert && num_expert_layers(c) > 0)
+      input_error("moe.gate = \"{}\" lets later tokens decide about earlier ones: it cannot go on with a text",
+                  c.moe.gate->name);
+    if (chooser == Chooser::group) c.moe.group = 1;
     c.moe.capacity.reset();
     return model_sizes(c);
   }

@@ -29,7 +29,7 @@ Config asking_for(const Config& config, const Candidate& candidate) {
   c.schedule.chunks_backward = candidate.chunks_backward;
   c.schedule.lanes = candidate.lanes.has_value();
   if (c.schedule.lanes) c.schedule.order = StepOrder::overlap;
-  if ((c.moe.capacity || c.moe.gate == "base") && gate_group(c) != group) c.moe.group = group;
+  if ((c.moe.capacity || c.moe.gate->route->chooser == Chooser::group) && gate_group(c) != group) c.moe.group = group;
   return c;
 }
 

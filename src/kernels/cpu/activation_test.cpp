@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "base/errors.h"
-#include "kernels/cpu/oracle.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/testing/oracle.h"
 
 namespace plait::kernels {
 namespace {

@@ -5,8 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/errors.h"
-#include "kernels/cpu/gate.h"
-#include "kernels/cpu/oracle.h"
+#include "kernels/testing/oracle.h"
 
 namespace plait::kernels {
 namespace {
@@ -38,34 +37,6 @@ TEST(Dispatch, gives_each_chunk_of_a_cells_tokens_a_buffer_of_its_own) {
   EXPECT_EQ(values(counts.rows_TK[0]), (std::vector<int64_t>{1, 0, -1, -1, -1, -1, 2, -1, -1, -1, -1, -1}));
   EXPECT_EQ(values(counts.rows_TK[1]), (std::vector<int64_t>{-1, -1, 0, 2, -1, -1, -1, -1, 1, 3, -1, -1}));
   EXPECT_EQ(values(counts.rows_TK[2]), (std::vector<int64_t>{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0}));
-}
-
-// DeepSpeed's no-drop form: as many rows in every cell as in the busiest.
-void expect_padded_golden(const RouteOptions& options, int64_t rows_each,
-                          const std::vector<int64_t>& slots_of_choices) {
-  const int64_t k = options.top_k;
-  Routes routes{stale({8, k}, at::kFloat), stale({8, k}, at::kLong), stale({8, k}, at::kLong)};
-  route(golden_logits(), {}, options, routes);
-  const Placed placed{routes.idx_TK, routes.slot_TK};
-  EXPECT_EQ(busiest_cell(placed, {.chunks = 1, .experts = 4, .cells = 1}), rows_each);
-  RowCounts counts{.table = stale({1, 4, 1}, at::kLong), .rows_TK = {stale({8, k}, at::kLong)}};
-  count_rows(placed, counts, rows_each);
-  EXPECT_EQ(values(counts.table), (std::vector<int64_t>(4, rows_each)));
-  const std::vector<int64_t> idx = values(routes.idx_TK);
-  for (int64_t choice = 0; choice < k; ++choice)
-    for (int64_t t = 0; t < 8; ++t)
-      EXPECT_EQ(values(counts.rows_TK[0])[t * k + choice],
-                idx[t * k + choice] * rows_each + slots_of_choices[choice * 8 + t])
-          << "token " << t << " choice " << choice;
-  EXPECT_THROW(count_rows(placed, counts, rows_each - 1), ContractError);
-}
-
-TEST(Dispatch, pads_every_cell_to_the_busiest_as_deepspeed_does_when_it_drops_nothing) {
-  expect_padded_golden({.gate = Gate::switch_top1, .normalize = Normalize::none, .top_k = 1}, 3,
-                       {0, 0, 1, 0, 0, 1, 1, 2});
-  expect_padded_golden({.top_k = 3}, 7, {0, 1, 2, 2, 3, 3, 5, 4,  //
-                                         0, 0, 1, 2, 3, 4, 4, 6,  //
-                                         0, 1, 1, 2, 3, 4, 5, 6});
 }
 
 TEST(Dispatch, lists_the_nodes_of_a_token_once_each) {

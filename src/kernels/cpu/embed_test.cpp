@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/errors.h"
-#include "kernels/cpu/oracle.h"
+#include "kernels/testing/oracle.h"
 
 namespace plait::kernels {
 namespace {

@@ -1,14 +1,15 @@
-// The gate of an MoE layer: which experts a token goes to, with what weight, and who is dropped when an expert is full.
-// Ties go to the lower expert. Padding tokens (mask 0) take no part: index -1, slot -1, weight 0, no statistic.
-// Weights, indices and slots are [T, K]; a dropped route keeps its expert, with slot -1 and weight 0.
+// What the kernels of all gates share in their interfaces: the routes of tokens, how they are asked for, the statistics
+// of a gate for its losses, and the load of its experts. Padding tokens (mask 0) take no part: index -1, slot -1,
+// weight 0, no statistic. Weights, indices and slots are [T, K]; a dropped route keeps its expert, with slot -1 and
+// weight 0.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
-#include <functional>
 #include <stdexcept>
 
-#include "schedule/choices.h"
+#include "gates/softmax/record.h"
+#include "schedule/draws.h"
 
 namespace plait::kernels {
 
@@ -18,7 +19,7 @@ struct GateFault : std::runtime_error {
 };
 
 struct RouteOptions {
-  Gate gate = Gate::softmax;
+  const RouteSpec* gate = &softmax_route;
   Normalize normalize = Normalize::after;
   Drop drop = Drop::none;
   int64_t top_k = 2;
@@ -27,37 +28,18 @@ struct RouteOptions {
   GateRule rule = {};
 };
 
-// What the choice reads besides logits. Draws are in (0, 1), of a token of this rank and an expert; needed only by the
-// options that draw.
+// What the choice reads besides logits. Draws are of a token of this rank and an expert; needed only by the options
+// that draw.
 struct GateExtras {
-  at::Tensor bias_E;  // sigmoid
-  std::function<double(int64_t token, int64_t expert)> priority, sample;
+  at::Tensor bias_E;  // of gates that have one
+  Draws priority = {}, sample = {};
 };
 
 // weight_TK has the logits' element type; idx and slot are int64. slot: place among the kept routes of the same expert
-// and group, in token order (gshard: first choices, then second ones). Throws GateFault.
+// and group, in token order (some gates: first choices, then second ones). Throws GateFault.
 struct Routes {
   at::Tensor weight_TK, idx_TK, slot_TK;
 };
-
-// mask_T is int64, 1 for a real token; an undefined mask means all are real.
-void route(const at::Tensor& logits_TE, const at::Tensor& mask_T, const RouteOptions& options, const Routes& out,
-           const GateExtras& extras = {});
-
-// The gate of fixed hashing, as `options` say of top_k, drop (none or position), capacity and group; ids are int64. See
-// HashRoute.
-struct HashedTokens {
-  at::Tensor ids_T, mask_T;
-  int64_t experts = 1;
-};
-void route_by_hash(const HashedTokens& tokens, const RouteOptions& options, const Routes& out);
-
-struct RouteGrad {
-  at::Tensor logits_TE, idx_TK, slot_TK, dweight_TK;
-};
-
-// The gradient with the choice held fixed, through the softmax or sigmoid and the normalisation.
-void route_grad(const RouteGrad& grad, const RouteOptions& options, const at::Tensor& dlogits_TE);
 
 // Which tokens are summed together: all of a rank's, or those of each group of `size` tokens of the world, of which the
 // rank's first token is number `first` counted from the beginning of its first group.
@@ -95,40 +77,13 @@ void gate_stats_grad(const at::Tensor& logits_TE, const at::Tensor& mask_T, cons
 // load[e]: routes that chose e, before dropping; of groups [W, E]. In the element type of load_E.
 void expert_load(const at::Tensor& idx_TK, const at::Tensor& load_E, const TokenGroups& groups = {});
 
-// noisy = logits + draw(token, expert) * softplus(spread); draws are standard normal.
-using Draws = std::function<double(int64_t token, int64_t expert)>;
-struct NoiseTerms {
-  at::Tensor logits_TE, spread_TE;
-};
-void add_noise(const NoiseTerms& terms, const Draws& draws, const at::Tensor& noisy_TE);
-void noise_grad(const at::Tensor& spread_TE, const at::Tensor& dnoisy_TE, const Draws& draws,
-                const at::Tensor& dspread_TE);
-
-// Of the noisy gate (Shazeer et al. 2017): importance[e] = sum over real tokens of the softmax over the top k noisy
-// logits; load[e] = sum of the probability that e would be among them were its noise drawn again, the others' kept.
-struct NoisyLogits {
-  at::Tensor logits_TE, spread_TE, noisy_TE;
-};
-struct NoisyStats {
-  at::Tensor importance_E, load_E;
-};
-void noisy_stats(const NoisyLogits& of, const at::Tensor& mask_T, int64_t top_k, const NoisyStats& out);
-
-struct NoisyStatsGrad {
-  int64_t top_k = 1;
-  NoisyStats grad;
-};
-void noisy_stats_grad(const NoisyLogits& of, const at::Tensor& mask_T, const NoisyStatsGrad& grad,
-                      const NoisyLogits& out);
-
 // Variance over mean square of the elements.
 double squared_variation(const at::Tensor& x_E);
 // dx = scale * its gradient.
 void squared_variation_grad(const at::Tensor& x_E, double scale, const at::Tensor& dx_E);
 
-// y[t, d] = factor(t, d) * x[t, d]; x [T, D] may be the output.
-void scale_each(const at::Tensor& x_TD, const std::function<double(int64_t token, int64_t column)>& factor,
-                const at::Tensor& y_TD);
+// y = x times a random factor of 1 - amount to 1 + amount for each element; x [T, D] may be the output.
+void jitter(const at::Tensor& x_TD, double amount, const Draws& draws, const at::Tensor& y_TD);
 
 // bias[e] += rate * sign(mean load - load[e]); loads are whole numbers.
 void balance_bias(const at::Tensor& load_E, double rate, const at::Tensor& bias_E);

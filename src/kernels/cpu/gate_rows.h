@@ -1,5 +1,5 @@
-// What the files of the gates share: the tokens of a rank as a choice sees them, and what its weights are made of.
-// Each gate is one file with its choice; dropping, slots and weights follow in gate.cpp.
+// What the kernels of gates are written with: the tokens of a rank as a choice sees them, what weights are made of, and
+// the three functions of each. What is common to all follows in gates/all/kernel.cpp: who is dropped, and slots.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -50,8 +50,8 @@ void largest(const T* score, int64_t experts, int64_t top_k, int64_t* idx) {
 template <class T>
 struct Rows {
   const T* logits;
-  const T* bias;  // null without
-  const int64_t* mask;
+  const T* bias;        // null without
+  const int64_t* mask;  // null: every token is real
   int64_t tokens, experts;
   const RouteOptions& options;
   const GateExtras& extras;
@@ -67,25 +67,9 @@ struct Choice {
   T* score;
 };
 
-template <class T>
-void choose_softmax(const Rows<T>& rows, const Choice<T>& to);
-template <class T>
-void choose_gshard(const Rows<T>& rows, const Choice<T>& to);
-template <class T>
-void choose_sigmoid(const Rows<T>& rows, const Choice<T>& to);
-template <class T>
-void choose_by_experts(const Rows<T>& rows, const Choice<T>& to);
-template <class T>
-void choose_balanced(const Rows<T>& rows, const Choice<T>& to);
-
 // Slots of all groups by options.drop; REQUIRES equal groups.
 template <class T>
 void give_all_slots(const Rows<T>& rows, const Choice<T>& choice, int64_t* slot);
-
-// Which of a token's routes share in the sum that divides their weights.
-inline bool counts(Normalize normalize, int64_t idx, int64_t slot) {
-  return idx >= 0 && (normalize == Normalize::before || slot >= 0);
-}
 
 // One token's choice as weights and their gradient see it.
 template <class T>
@@ -93,21 +77,65 @@ struct Token {
   const T* logits;
   const int64_t* idx;
   const int64_t* slot;
-  int64_t top_k;
+  int64_t top_k, experts;
 };
 
-// Weights and gradient of the gates that score by sigmoid; dlogits is zero before.
-template <class T>
-void weigh_sigmoid(const Token<T>& token, Normalize normalize, double scaling, T* weight);
+// Which of a token's routes share in the sum that divides their weights.
+inline bool counts(Normalize normalize, int64_t idx, int64_t slot) {
+  return idx >= 0 && (normalize == Normalize::before || slot >= 0);
+}
 
+// d loss / d weight [K] of a token, and where d loss / d logits [E] goes; zero before.
 template <class T>
-struct SigmoidGrad {
-  Normalize normalize;
-  double scaling;
+struct TokenGrad {
   const T* dweight;
   T* dlogits;
 };
+
+// The weights of a token by the softmax: its scores, or the softmax over the routes that count.
 template <class T>
-void grad_of_sigmoid(const Token<T>& token, const SigmoidGrad<T>& grad);
+void weigh_by_softmax(const Token<T>& token, Normalize normalize, T* weight);
+template <class T>
+void grad_by_softmax(const Token<T>& token, Normalize normalize, const TokenGrad<T>& grad);
+
+// scaling * sigmoid(logit), divided by the sum of the sigmoids that count.
+struct SigmoidWeights {
+  Normalize normalize;
+  double scaling;
+};
+template <class T>
+void weigh_by_sigmoid(const Token<T>& token, const SigmoidWeights& how, T* weight);
+template <class T>
+void grad_by_sigmoid(const Token<T>& token, const SigmoidWeights& how, const TokenGrad<T>& grad);
+
+// How a gate computes in one element type.
+template <class T>
+struct RouteKernelOf {
+  void (*choose)(const Rows<T>& rows, const Choice<T>& to);
+  // The weights of one token in place of its scores; a dropped route weighs nothing.
+  void (*weigh)(const Token<T>& token, const RouteOptions& options, T* weight);
+  // Their gradient, with the choice held fixed.
+  void (*grad)(const Token<T>& token, const RouteOptions& options, const TokenGrad<T>& grad);
+};
+
+struct RouteKernel {
+  RouteKernelOf<float> of_float;
+  RouteKernelOf<double> of_double;
+
+  template <class T>
+  const RouteKernelOf<T>& of() const {
+    if constexpr (std::is_same_v<T, float>)
+      return of_float;
+    else
+      return of_double;
+  }
+};
+
+// Of a struct with the three as static templates.
+template <class Gate>
+constexpr RouteKernel route_kernel() {
+  return {{&Gate::template choose<float>, &Gate::template weigh<float>, &Gate::template grad<float>},
+          {&Gate::template choose<double>, &Gate::template weigh<double>, &Gate::template grad<double>}};
+}
 
 }  // namespace plait::kernels

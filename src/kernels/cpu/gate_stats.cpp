@@ -108,14 +108,15 @@ void expert_load(const at::Tensor& idx_TK, const at::Tensor& load_E, const Token
   by_dtype(load_E, [&]<class T>(T) { std::copy(count.begin(), count.end(), out<T>(load_E)); });
 }
 
-void scale_each(const at::Tensor& x_TD, const std::function<double(int64_t, int64_t)>& factor, const at::Tensor& y_TD) {
+void jitter(const at::Tensor& x_TD, double amount, const Draws& draws, const at::Tensor& y_TD) {
   const int64_t width = x_TD.size(1);
   by_dtype(x_TD, [&]<class T>(T) {
     const T* x = in<T>(x_TD);
     T* y = out<T>(y_TD);
     over_rows(x_TD.size(0), 8 * width, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t)
-        for (int64_t d = 0; d < width; ++d) y[t * width + d] = static_cast<T>(x[t * width + d] * factor(t, d));
+        for (int64_t d = 0; d < width; ++d)
+          y[t * width + d] = static_cast<T>(x[t * width + d] * std::fma(amount, 2 * draws.uniform(t, d) - 1, 1.0));
     });
   });
 }
@@ -132,6 +133,44 @@ void balance_bias(const at::Tensor& load_E, double rate, const at::Tensor& bias_
       const int64_t above = std::llround(load[e]) * experts - sum;
       bias[e] += static_cast<T>(above < 0 ? rate : above > 0 ? -rate : 0);
     }
+  });
+}
+
+namespace {
+
+// So that no load at all has no variation either.
+constexpr double kTiny = 1e-10;
+
+struct Moments {
+  double mean = 0, variance = 0;
+};
+
+template <class T>
+Moments moments(const T* x, int64_t n) {
+  Moments m;
+  for (int64_t i = 0; i < n; ++i) m.mean += x[i] / static_cast<double>(n);
+  for (int64_t i = 0; i < n; ++i) m.variance += (x[i] - m.mean) * (x[i] - m.mean) / static_cast<double>(n);
+  return m;
+}
+
+}  // namespace
+
+double squared_variation(const at::Tensor& x_E) {
+  double result = 0;
+  by_dtype(x_E, [&]<class T>(T) {
+    const Moments m = moments(in<T>(x_E), x_E.numel());
+    result = m.variance / (m.mean * m.mean + kTiny);
+  });
+  return result;
+}
+
+void squared_variation_grad(const at::Tensor& x_E, double scale, const at::Tensor& dx_E) {
+  by_dtype(x_E, [&]<class T>(T) {
+    const T* x = in<T>(x_E);
+    const Moments m = moments(x, x_E.numel());
+    const double square = m.mean * m.mean + kTiny, each = 2 * scale / static_cast<double>(x_E.numel()) / square;
+    for (int64_t i = 0; i < x_E.numel(); ++i)
+      out<T>(dx_E)[i] = static_cast<T>(each * (x[i] - m.mean - m.variance * m.mean / square));
   });
 }
 

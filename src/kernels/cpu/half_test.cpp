@@ -16,9 +16,9 @@
 #include "kernels/cpu/embed.h"
 #include "kernels/cpu/norm.h"
 #include "kernels/cpu/optimizer.h"
-#include "kernels/cpu/oracle.h"
 #include "kernels/cpu/products.h"
 #include "kernels/cpu/rope.h"
+#include "kernels/testing/oracle.h"
 
 namespace plait::kernels {
 namespace {

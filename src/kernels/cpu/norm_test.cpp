@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/errors.h"
-#include "kernels/cpu/oracle.h"
+#include "kernels/testing/oracle.h"
 
 namespace plait::kernels {
 namespace {

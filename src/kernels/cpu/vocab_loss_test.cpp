@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "base/errors.h"
-#include "kernels/cpu/oracle.h"
+#include "kernels/testing/oracle.h"
 
 namespace plait::kernels {
 namespace {

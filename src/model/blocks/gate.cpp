@@ -31,13 +31,12 @@ ValueId once(Writer& w, ValueId sum) { return copies(w) == 1 ? sum : w.b.add(Sca
 
 // A group of distinct tokens as the gate sees it: with those copies of them that one rank gathers.
 int64_t aux_group(const Writer& w) {
-  const bool with_copies = copies(w) > 1 && w.sizes.gate != Gate::sigmoid;
+  const bool with_copies = copies(w) > 1 && w.sizes.gate->loss != AuxLoss::of_each_sequence;
   return w.sizes.aux_group * (with_copies ? std::min(copies(w), w.b.mesh().count(w.esp)) : 1);
 }
 
 Route route_of(const ModelSizes& s, int64_t layer) {
-  const Gate gate = s.gate == Gate::noisy_topk ? Gate::topk_softmax : s.gate;  // of logits that have their noise
-  Route route{gate, s.normalize, s.drop, s.routes(), s.capacity, s.group, s.rule};
+  Route route{&s.route(), s.normalize, s.drop, s.routes(), s.capacity, s.group, s.rule};
   route.rule.stream = layer;
   return route;
 }
@@ -66,7 +65,7 @@ struct Scores {
 Scores with_noise(Writer& w, ValueId h, Scores x, int64_t layer) {
   const ValueId spread = w.product(h, gate_weight(w, layer, "mlp.gate_noise.weight"), {"T", "E"}, "spread");
   x.chosen_by = w.b.add(Noise{layer}, {x.logits, spread, data(w, "step_key")}, "noisy");
-  if (w.sizes.aux_coef == 0) return x;
+  if (w.sizes.aux_coef == 0 || w.sizes.gate->loss != AuxLoss::variation) return x;
   const std::vector<ValueId> stats =
       w.b.add_all(NoisyStats{w.sizes.top_k}, {x.logits, spread, x.chosen_by, x.mask}, "noisy_stats");
   x.sums.importance = once(w, stats[0]);
@@ -77,7 +76,7 @@ Scores with_noise(Writer& w, ValueId h, Scores x, int64_t layer) {
 Scores write_scores(Writer& w, ValueId h, int64_t layer) {
   const ModelSizes& s = w.sizes;
   Scores x{.mask = gate_data(w, "mask")};
-  if (s.gate == Gate::hash) return x;
+  if (!s.gate->has_logits()) return x;
   h = w.full(h);
   if (s.jitter > 0) h = w.b.add(Jitter{s.jitter, layer}, {h, data(w, "step_key")}, "jitter");
   x.logits = x.chosen_by = w.product(h, gate_weight(w, layer, "mlp.gate.weight"), {"T", "E"}, "logits");
@@ -92,17 +91,17 @@ std::vector<ValueId> write_hash_route(Writer& w, ValueId mask) {
 std::vector<ValueId> write_route(Writer& w, const Scores& x, int64_t layer) {
   const Route route = route_of(w.sizes, layer);
   std::vector<ValueId> operands = {x.chosen_by, x.mask};
-  if (route.gate == Gate::sigmoid) operands.push_back(write_bias(w, layer));
+  if (route.gate->bias) operands.push_back(write_bias(w, layer));
   if (route.draws()) operands.push_back(data(w, "step_key"));
   return w.b.add_all(route, operands, "route");
 }
 
-// The routes that the auxiliary loss counts. DeepSeek-V3's counts the best scores, whatever the bias.
+// The routes that the auxiliary loss counts: of the best scores, whatever the bias (DeepSeek-V3).
 ValueId write_counted(Writer& w, const Gated& gated, const Scores& x) {
   const ModelSizes& s = w.sizes;
   const Load load{s.experts, s.aux_choices() < s.top_k ? s.aux_choices() : 0, aux_group(w)};
   std::vector<ValueId> routes = {gated.idx, gated.slot};
-  if (s.gate == Gate::sigmoid) {
+  if (s.route().bias) {
     const std::vector<ValueId> best = w.b.add_all(Route{.top_k = s.top_k}, {x.logits, x.mask}, "best");
     routes = {best[1], best[2]};
   }
@@ -117,7 +116,7 @@ GateSums write_sums(Writer& w, const Gated& gated, const Scores& x) {
   sums.kept = once(w, load[1]);
   if (s.counts_apart() && s.balances()) sums.counted = once(w, write_counted(w, gated, x));
   if (!s.balances() && s.z_coef == 0) return sums;
-  const GateStats op{aux_group(w), s.gate == Gate::sigmoid ? Score::sigmoid : Score::softmax};
+  const GateStats op{aux_group(w), s.gate->score};
   const std::vector<ValueId> stats = w.b.add_all(op, {x.logits, x.mask}, "gate_stats");
   sums.psum = once(w, stats[0]);
   sums.zsum = once(w, stats[1]);
@@ -132,7 +131,7 @@ Gated write_gate(Writer& w, ValueId h, int64_t layer) {
   Gated gated{routes[0], routes[1], routes[2], {}};
   gated.sums = write_sums(w, gated, x);
   gated.sums.layer = layer;
-  if (w.sizes.gate == Gate::sigmoid) gated.sums.bias = write_bias(w, layer);
+  if (x.logits >= 0 && w.sizes.route().bias) gated.sums.bias = write_bias(w, layer);
   return gated;
 }
 
