@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -52,12 +53,13 @@ std::vector<std::string> edited(std::vector<std::string> lines, const std::vecto
   return lines;
 }
 
+// Of a fault what stands behind the place.
 std::string answer(const std::vector<std::string>& lines) {
   try {
-    parse_schedule(join(lines, "\n"));
+    parse_schedule(join(lines, "\n"), "");
     return "accepted";
   } catch (const InputError& e) {
-    return e.what();
+    return std::regex_replace(std::string(e.what()), std::regex("^:[0-9]+: "), "");
   }
 }
 
@@ -78,6 +80,33 @@ TEST(Docs, show_schedules_that_parse_and_faults_with_the_message_they_get) {
   }
   EXPECT_EQ(schedules.size(), 3u);
   EXPECT_GE(faults, 15);
+}
+
+bool mentions(const std::vector<std::string>& lines, std::string_view words) {
+  return std::ranges::any_of(lines, [&](const std::string& line) { return line.find(words) != std::string::npos; });
+}
+
+template <class E>
+std::string alternatives(E last) {
+  std::vector<std::string> names;
+  for (int i = 0; i <= static_cast<int>(last); ++i) names.push_back(fmt::format("\"{}\"", name(static_cast<E>(i))));
+  return join(names, " | ");
+}
+
+TEST(Docs, show_the_grammar_that_is_parsed) {
+  int seen = 0;
+  for (const Block& block : blocks("docs/schedule.md")) {
+    if (block.title == "ops") {
+      EXPECT_EQ(join(block.lines, "\n") + "\n", op_grammar());
+      ++seen;
+    }
+    if (block.title != "ebnf") continue;
+    EXPECT_TRUE(mentions(block.lines, fmt::format("\"{}\"", kVersionLine)));
+    EXPECT_TRUE(mentions(block.lines, alternatives(LeafKind::sum)));
+    EXPECT_TRUE(mentions(block.lines, alternatives(MoveKind::pad)));
+    ++seen;
+  }
+  EXPECT_EQ(seen, 2);
 }
 
 TEST(Docs, cite_lines_that_show_prints) {

@@ -10,9 +10,16 @@
 
 namespace plait {
 
+// A leaf or a step of a list, by its index; its outputs or its repeated section.
+struct ListPart {
+  enum class What { leaf, step, outputs, repeat } what = What::step;
+  int index = 0;
+};
+
 // A schedule that does not type: "step 12 gather -> %x: %h over tp.esp: what is wrong: what would fix it".
 struct TypeFault : InputError {
   using InputError::InputError;
+  ListPart part = {};  // where `check` found it
 };
 
 struct Operand {
