@@ -15,6 +15,7 @@
 #include "model/moe_layer.h"
 #include "one_step.h"
 #include "run/executor.h"
+#include "schedule/testing/rows_sent.h"
 #include "schedule/wire_bytes.h"
 #include "wire/ranks.h"
 #include "wire/record.h"
@@ -122,7 +123,8 @@ Run perform(const MoeLayer& layer) {
 }
 
 // The bytes that all ranks send of ragged rows, by the table of the run; of a chunk, its part of the table.
-double row_bytes(const Schedule& s, const Type& from, const RaggedMove& move, const std::vector<double>& whole) {
+double row_bytes(const Schedule& s, const Type& from, const oracle::RaggedMove& move,
+                 const std::vector<double>& whole) {
   std::vector<double> table = whole;
   if (const std::vector<Mark>& marks = from.dims.front().stack; !marks.empty() && !marks.back().is_atom()) {
     const size_t size = whole.size() / static_cast<size_t>(marks.back().parts),
@@ -130,7 +132,7 @@ double row_bytes(const Schedule& s, const Type& from, const RaggedMove& move, co
     table.assign(whole.begin() + static_cast<long>(first), whole.begin() + static_cast<long>(first + size));
   }
   double rows = 0, width = kItem;
-  for (const auto& row : rows_sent(s.mesh, move, table))
+  for (const auto& row : oracle::rows_sent(s.mesh, move, table))
     for (double n : row) rows += n;
   for (size_t d = static_cast<size_t>(from.jagged_index()) + 1; d < from.dims.size(); ++d)
     width *= static_cast<double>(local_size(s.mesh, from.dims[d]));

@@ -106,6 +106,8 @@ TEST_F(ScheduleVerb, says_a_slip_in_one_line_and_ends_with_2) {
                           "outputs end a list\n");
   EXPECT_EQ(run({"chekc", list}).err, "plait: schedule chekc: did you mean check?\n");
   EXPECT_EQ(run({"check", folder / "none.txt"}).code, 2);
+  EXPECT_EQ(run({"check", folder.str()}).err,
+            "plait: " + folder.str() + ": is a folder, expected a schedule as text\n");
   EXPECT_EQ(run({}).code, 2);
 }
 

@@ -6,6 +6,7 @@
 
 #include "passes/rewrite.h"
 #include "passes/testing/families.h"
+#include "schedule/testing/rows_sent.h"
 #include "schedule/testing/transfer.h"
 #include "schedule/wire_bytes.h"
 

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "passes/lower.h"
 #include "passes/rewrite.h"
 #include "passes/testing/families.h"
+#include "schedule/testing/random_text.h"
 #include "schedule/typing.h"
 
 namespace plait::oracle {
@@ -272,44 +275,9 @@ TEST(Text, of_a_section_beyond_the_list_or_a_wrong_seed_is_refused) {
   EXPECT_THROW(parse_schedule(head + "repeat 0 2 2\n"), TypeFault);
 }
 
-// ---- every op
-
-// Gives each field a value that is none of its first ones.
-struct FillFields {
-  void operator()(const char*, Legs& legs) { legs = {{0, {Hold::I}, {Hold::S, "T"}}, {1, {Hold::S, "E"}, {Hold::R}}}; }
-  void operator()(const char*, std::string& s) { s = "some.name"; }
-  void operator()(const char*, double& x) { x = 0.1 + 1e-9; }
-  void operator()(const char*, int64_t& n) { n = 7; }
-  void operator()(const char*, int& n) { n = 3; }
-  void operator()(const char*, bool& b) { b = !b; }
-  void operator()(const char*, Dim& dim) { dim = {"V", 8, {{.atom = 1}, {.split = "s", .part = 1, .parts = 2}}}; }
-  void operator()(const char*, std::vector<Dim>& dims) { dims = {{"C", 4, {}, "r"}, {"D", 6, {{.atom = 0}}}}; }
-  void operator()(const char*, std::vector<Atom>& atoms) { atoms = {1, 0}; }
-  void operator()(const char*, std::vector<std::string>& labels) { labels = {"T", "g1"}; }
-  template <class E>
-  requires std::is_enum_v<E>
-  void operator()(const char*, E& e) { e = static_cast<E>(choice % EnumNames<E>::names.size()); }
-  size_t choice = 0;
-};
-
-template <size_t... I>
-std::vector<Op> filled_ops(std::index_sequence<I...>) {
-  std::vector<Op> all;
-  const auto add = [&]<class T>(const T&) {
-    for (size_t choice = 0; choice < 9; ++choice) {
-      T op;
-      T::fields(op, FillFields{choice});
-      T::fields(op, FillFields{choice});  // of what the choices brought
-      all.push_back(op);
-    }
-  };
-  (add(std::variant_alternative_t<I, Op>()), ...);
-  return all;
-}
-
 TEST(Text, of_each_op_is_read_back_with_all_its_fields) {
   const Mesh mesh({4, 2, 2, 2});
-  for (const Op& op : filled_ops(std::make_index_sequence<std::variant_size_v<Op>>())) {
+  for (const Op& op : filled_ops()) {
     const std::string text = print_op(mesh, op);
     EXPECT_EQ(print_op(mesh, parse_op(mesh, text)), text);
     EXPECT_EQ(parse_op(mesh, text), op) << text;
@@ -321,52 +289,8 @@ TEST(Text, is_described_by_the_grammar_of_the_ops) {
   EXPECT_NE(grammar.find("\neinsum out=LABELS\n"), std::string::npos) << grammar;
   EXPECT_NE(grammar.find("\nmove LEG..\n"), std::string::npos);
   EXPECT_NE(grammar.find(" [sample=none|gumbel] [expert_groups=COUNT]"), std::string::npos);
-  for (const Op& op : filled_ops(std::make_index_sequence<std::variant_size_v<Op>>()))
+  for (const Op& op : filled_ops())
     EXPECT_NE(grammar.find(fmt::format("\n{}", name(op))), std::string::npos) << name(op);
-}
-
-// ---- edits at random
-
-class Dice {
- public:
-  explicit Dice(uint64_t seed) : state_(seed) {}
-  size_t below(size_t n) {
-    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-    return (state_ >> 33) % n;
-  }
-
- private:
-  uint64_t state_;
-};
-
-std::vector<std::string> words(const std::string& text) {
-  std::vector<std::string> all;
-  for (size_t from = 0; from < text.size();) {
-    const size_t to = std::min(text.find_first_of(" ,=():/>[];\n", from) + 1, text.size());
-    all.push_back(text.substr(from, std::max(to, from + 1) - from));
-    from += all.back().size();
-  }
-  return all;
-}
-
-// Cuts, doubles, swaps and replaces words and characters.
-std::string edited(const std::string& text, Dice& dice) {
-  std::vector<std::string> all = words(text);
-  const size_t at = dice.below(all.size()), other = dice.below(all.size());
-  switch (dice.below(7)) {
-    case 0: all[at].clear(); break;
-    case 1: all[at] += all[at]; break;
-    case 2: std::swap(all[at], all[other]); break;
-    case 3: all[at] = all[other]; break;
-    case 4: all[at].insert(dice.below(all[at].size() + 1), 1, static_cast<char>(' ' + dice.below(95))); break;
-    case 5:
-      all[at] = std::to_string(dice.below(5)) + (all[at].size() > 1 ? all[at].substr(all[at].size() - 1) : "");
-      break;
-    default: all.resize(at + 1);
-  }
-  std::string result;
-  for (const std::string& word : all) result += word;
-  return result;
 }
 
 TEST(Text, edited_at_random_is_a_schedule_or_has_one_line_that_says_where_it_is_not) {
@@ -377,7 +301,7 @@ TEST(Text, edited_at_random_is_a_schedule_or_has_one_line_that_says_where_it_is_
   }
   texts.push_back(print(build({.family = Family::parm, .mesh = {4, 2, 2, 2}}).schedule));
   texts.push_back(print(lower(build({.mesh = {4, 1, 1, 4, 2}, .across = Across::node}).schedule)));
-  Dice dice(1);
+  TextDice dice(1);
   int refused = 0;
   for (int i = 0; i < 4000; ++i) {
     std::string text = texts[dice.below(texts.size())];
@@ -390,6 +314,69 @@ TEST(Text, edited_at_random_is_a_schedule_or_has_one_line_that_says_where_it_is_
     EXPECT_EQ(what.find('\n'), std::string::npos) << what;
   }
   EXPECT_GT(refused, 2000);
+}
+
+// Values of all kinds that ops read.
+const std::vector<std::string> kOperands = {"real []",
+                                            "side []",
+                                            "int []",
+                                            "real [T=16/dp.ep]",
+                                            "int [T=16/dp.ep]",
+                                            "side [T=16/dp.ep, m0=2]",
+                                            "real [T=16/dp.ep, D=4]",
+                                            "real [T=16/dp.ep, D=4] P(tp.esp)",
+                                            "real [T=16/dp.ep, E=4]",
+                                            "side [T=16/dp.ep, E=4]",
+                                            "int [T=16/dp.ep, K=2]",
+                                            "real [T=16/dp.ep, K=2]",
+                                            "real [V=8/tp.esp, D=4]",
+                                            "real [D=4]",
+                                            "side [D=4]",
+                                            "real [E=4]",
+                                            "side [E=4]",
+                                            "real [E=4, D=4]",
+                                            "real [W=4, E=4]",
+                                            "side [W=4]",
+                                            "real [B=4, S=4, H=4, A=2]",
+                                            "real [B=4, S=4, J=2, A=2]",
+                                            "side [B=4, H=4, S=4]",
+                                            "real [E=4, g1=2/dp.ep, g0=2, C=8~some.name, D=4]",
+                                            "int [E=2, g1=2/dp.ep, g0=2, C=8~r, K=2]",
+                                            "real [E=4, W=1, C=8, D=4]",
+                                            "table<some.name> [E=4, g1=2/dp.ep, g0=2]",
+                                            "table<r> [E=2, g1=2, g0=2]",
+                                            "places<some.name,0> [T=16/dp.ep, K=2]",
+                                            "places<r,0> [E=2, g1=2, g0=2, C=8~r, K=2]",
+                                            "real [F=4, U=2, D=4]",
+                                            "real [Z=32]",
+                                            "real [T=8/s#0:2]",
+                                            "full side [T=16]"};
+
+// As well with fields of 1, which any count divides.
+TEST(Text, of_any_op_on_any_operands_types_or_has_one_line_that_says_why_not) {
+  std::string head = "plait schedule 1\nmesh ranks=4 tp=2 esp=2 ep=2\n";
+  for (size_t i = 0; i < kOperands.size(); ++i) head += fmt::format("leaf data %v{} : {}\n", i, kOperands[i]);
+  const Mesh mesh({4, 2, 2, 2});
+  const std::vector<Op> ops = filled_ops();
+  TextDice dice(2);
+  int accepted = 0;
+  for (int i = 0; i < 30000; ++i) {
+    std::string op = print_op(mesh, dice.pick(ops));
+    if (dice.below(2)) op = std::regex_replace(op, std::regex("=[0-9]+( |$)"), "=1$1");
+    if (dice.below(2)) op = std::regex_replace(op, std::regex("capacity=[0-9]+"), "capacity=0");
+    if (dice.below(2)) op = std::regex_replace(op, std::regex("=some.name"), dice.below(2) ? "=T" : "=D");
+    std::string operands, results = "%y0";
+    for (size_t n = dice.below(8); n > 0; --n)
+      operands += fmt::format("%v{}{}", dice.below(kOperands.size()), n > 1 ? ", " : "");
+    for (size_t n = dice.below(3); n > 0; --n) results += fmt::format(", %y{}", n);
+    const size_t end = std::min(op.find(' '), op.size());
+    const std::string line = fmt::format("{} = {}({}){}\n", results, op.substr(0, end), operands, op.substr(end));
+    SCOPED_TRACE(line);
+    const std::string what = fault(head + line);
+    accepted += what == "accepted";
+    if (what != "accepted") EXPECT_EQ(what.substr(0, 10), "own.txt:37") << what;
+  }
+  EXPECT_GT(accepted, 100);
 }
 
 }  // namespace

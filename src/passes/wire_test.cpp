@@ -4,6 +4,7 @@
 #include <map>
 
 #include "passes/testing/families.h"
+#include "schedule/testing/rows_sent.h"
 #include "schedule/wire_bytes.h"
 
 namespace plait::oracle {

@@ -1,5 +1,6 @@
 // A list from its text, line by line; then check types it, and what check finds is told with the line it stands on.
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -305,7 +306,10 @@ class Parser {
 
 Schedule parse_schedule(std::string_view text, std::string_view file) { return Parser(text, file).run(); }
 
-Schedule read_schedule(const std::string& path) { return parse_schedule(read_text(path), path); }
+Schedule read_schedule(const std::string& path) {
+  if (std::filesystem::is_directory(path)) input_error("{}: is a folder, expected a schedule as text", path);
+  return parse_schedule(read_text(path), path);
+}
 
 Op parse_op(const Mesh& mesh, std::string_view text) {
   Line line("op", text, 1);

@@ -20,14 +20,6 @@ struct WireCost {
 
 WireCost wire_cost(const Schedule& schedule, const Types& types, const Step& step, Item item);
 
-// The same for the rows a jagged move sends, from a table of rows per cell (recorded or a load profile), row-major over
-// all of `prefix`: rows[r][q] = rows that rank r sends to rank q; an all_reduce counts as reduce_scatter + all_gather.
-struct RaggedMove {
-  std::vector<Dim> from, to;  // the prefix before and after
-  Legs legs;
-};
-std::vector<std::vector<double>> rows_sent(const Mesh& mesh, const RaggedMove& move, const std::vector<double>& table);
-
 std::vector<Atom> wire_atoms(const Legs& legs);
 
 }  // namespace plait
