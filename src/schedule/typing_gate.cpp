@@ -39,10 +39,10 @@ std::vector<Type> infer_op(const StepTyping& step, const Route& op) {
   const size_t operands = 2 + (op.gate == Gate::sigmoid ? 1 : 0) + (op.draws() ? 1 : 0);
   expect_operands(step, operands, operands);
   for (size_t i = 2; i < operands; ++i) expect_everywhere(step, i);
-  if (op.gate == Gate::sigmoid && step.type(2).dims != std::vector<Dim>{{"E", step.type(0).dims.back().size}})
-    step.fault(2, "is not one bias for each expert");
   refuse_partial(step, 0);
   expect_whole_experts(step);
+  if (op.gate == Gate::sigmoid && step.type(2).dims != std::vector<Dim>{{"E", step.type(0).dims.back().size}})
+    step.fault(2, "is not one bias for each expert");
   expect_same_dim(step, step.in[0], step.in[1], "T");
   const Type& logits = step.type(0);
   const std::vector<Dim> dims = route_dims(logits, op.top_k);
@@ -113,7 +113,8 @@ Type sum_over_tokens(const StepTyping& step, Type sum, int64_t group) {
 // A rank's tokens read the groups that it holds: as any value that is the same for all of them.
 Type read_by_tokens(Type t) {
   if (!t.has("W")) return t;
-  for (const Mark& mark : t.dims.front().stack) t.holds[mark.atom] = Hold::R;
+  for (const Mark& mark : t.dims.front().stack)
+    if (mark.is_atom()) t.holds[mark.atom] = Hold::R;
   t.dims.erase(t.dims.begin());
   return t;
 }

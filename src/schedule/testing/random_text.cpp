@@ -25,6 +25,7 @@ std::vector<std::string> words(const std::string& text) {
 
 std::string edited(const std::string& text, TextDice& dice) {
   std::vector<std::string> all = words(text);
+  if (all.empty()) return text;
   const size_t at = dice.below(all.size()), other = dice.below(all.size());
   switch (dice.below(7)) {
     case 0: all[at].clear(); break;
