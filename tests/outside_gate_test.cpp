@@ -168,7 +168,7 @@ TEST(OutsideGate, is_named_in_lists_that_are_read_back_by_who_knows_it) {
   EXPECT_NE(text.find("gate=softplus"), std::string::npos) << text;
   Gates gates = built_in_gates();
   gates.push_back(&kGate);
-  EXPECT_EQ(parse_schedule(text, gates).steps, list.steps);
+  EXPECT_EQ(parse_schedule(text, "schedule text", {.gates = gates}).steps, list.steps);
   EXPECT_THROW(parse_schedule(text), InputError);
 }
 

@@ -14,6 +14,7 @@ int bench_app(Arguments arguments);
 int config_app(Arguments arguments);
 int doctor_app(Arguments arguments);
 int generate_app(Arguments arguments);
+int schedule_app(Arguments arguments);
 int show_app(Arguments arguments);
 int train_app(Arguments arguments);
 int verify_app(Arguments arguments);

@@ -6,8 +6,8 @@
 
 #include "apps/apps.h"
 #include "apps/command_line.h"
+#include "apps/drawing_files.h"
 #include "base/errors.h"
-#include "base/files.h"
 #include "base/units.h"
 #include "bench/measure.h"
 #include "config/config.h"
@@ -44,26 +44,18 @@ Drawing measured_drawing(const Planned& run, const std::string& name) {
   return drawing(recorded.schedule, run.machine, title(name, recorded.schedule, "measured"), recorded.fastest());
 }
 
-void save(const std::string& path, const std::string& text) {
-  if (path.empty()) return;
-  DurableFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 }  // namespace
 
 int show_app(Arguments arguments) {
-  std::string path, svg, html, trace;
+  std::string path;
+  DrawingFiles files;
   std::vector<std::string> overrides;
   bool measure = false, explained = false;
   double busiest = 1;
   CommandLine line("show", "Prints the training step of a config as a typed schedule, or draws it over time");
-  line.config(path, overrides)
-      .option("--svg", svg, "a picture of the predicted step")
-      .option("--html", html, "the same as a page to zoom into")
-      .option("--trace", trace, "the same for Perfetto or chrome://tracing")
-      .flag("--explain", explained, "the seconds that every kind of step should take, and the choice of the schedule")
+  line.config(path, overrides);
+  add_options(line, files);
+  line.flag("--explain", explained, "the seconds that every kind of step should take, and the choice of the schedule")
       .option("--busiest", busiest, "with --explain: rows of the busiest rank's experts, as a multiple of the mean")
       .flag("--measure", measure, "draw a step that ran here on random tokens instead of a predicted one");
   if (!line.parse(arguments)) return 0;
@@ -71,22 +63,19 @@ int show_app(Arguments arguments) {
   if (busiest > 1 && !explained) input_error("--busiest says what to explain: it needs --explain");
   const ChosenSchedule chosen = choose_schedule(ready_config(path, overrides, this_launch()), {.busiest = busiest});
   const Planned& run = chosen.run;
-  const bool draws = !svg.empty() || !html.empty() || !trace.empty();
-  if (!draws && measure) input_error("--measure says what to draw: it needs --svg, --html or --trace FILE");
+  if (!files.any() && measure) input_error("--measure says what to draw: it needs --svg, --html or --trace FILE");
   if (explained) {
     const RunShape shape = run_shape(run);
     fmt::print("{}", explanation_text(
                          chosen, explain(build_step(shape).schedule, run.machine, shape.lanes, {.busiest = busiest})));
     return 0;
   }
-  if (!draws) {
+  if (!files.any()) {
     fmt::print("{}", print(build_step(run_shape(run)).schedule));
     return 0;
   }
   const Drawing drawing = measure ? measured_drawing(run, path) : predicted_drawing(run, path);
-  if (!svg.empty()) save(svg, timeline_svg(drawing));
-  if (!html.empty()) save(html, timeline_html(drawing));
-  if (!trace.empty()) save(trace, chrome_trace(drawing));
+  save(files, drawing);
   fmt::print("{}: {}\n", drawing.title, human_seconds(drawing.timeline.makespan));
   return 0;
 }

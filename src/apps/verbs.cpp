@@ -19,6 +19,7 @@ constexpr Verb kVerbs[] = {
     {"train", "train a model; one line a step, resumes by itself", train_app},
     {"generate", "go on from a prompt with a trained model", generate_app},
     {"show", "the training step of a config as a typed schedule", show_app},
+    {"schedule", "checks, differentiates, prices, draws and runs a schedule from a file", schedule_app},
     {"verify", "this layout against one rank in float64", verify_app},
     {"bench", "ratios against limits and alternatives: bench step", bench_app},
     {"config", "list every key of a config file, or show what a file comes to", config_app},

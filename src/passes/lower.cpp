@@ -237,4 +237,12 @@ class Lowering {
 
 Schedule lower(const Schedule& schedule) { return Lowering(schedule).run(); }
 
+Schedule lowered(const Schedule& schedule) {
+  const Types types = check(schedule);
+  const auto reads_table = [&](const Step& step) {
+    return std::ranges::any_of(step.in, [&](ValueId v) { return types[v].role == Role::table; });
+  };
+  return std::ranges::any_of(schedule.steps, reads_table) ? schedule : lower(schedule);
+}
+
 }  // namespace plait

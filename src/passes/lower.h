@@ -9,4 +9,7 @@ namespace plait {
 // Throws TypeFault where no relayout of a table gives the layout that a step needs.
 Schedule lower(const Schedule& schedule);
 
+// The list itself where its steps have their tables already, else lowered.
+Schedule lowered(const Schedule& schedule);
+
 }  // namespace plait

@@ -163,8 +163,8 @@ TEST(ExternalOp, is_read_back_as_it_was_printed) {
   const std::string text = print(s);
   EXPECT_THAT(text, HasSubstr("%capped = softcap(%product) cap=1.5 : real [T=8"));
   EXPECT_THAT(text, HasSubstr("softcap_grad(%product, %d_capped) cap=1.5"));
-  EXPECT_EQ(print(parse_schedule(text, kOps)), text);
-  const Schedule again = parse_schedule(text, kOps);
+  EXPECT_EQ(print(parse_schedule(text, "schedule text", {.ops = kOps})), text);
+  const Schedule again = parse_schedule(text, "schedule text", {.ops = kOps});
   for (size_t i = 0; i < s.steps.size(); ++i) EXPECT_TRUE(again.steps[i].op == s.steps[i].op) << i;
   EXPECT_THAT(refusal([&] { parse_schedule(text); }), HasSubstr("a known op, not softcap"));
   EXPECT_NE(Op(softcap(1)), Op(softcap(2)));
@@ -180,7 +180,7 @@ TEST(ExternalOp, has_a_name_of_its_own) {
     const ExternalOp other = named(taken);
     const std::vector<const ExternalOp*> both = {&kSoftcap, &other};
     EXPECT_THAT(refusal([&] { expect_own_names(both); }), HasSubstr(std::string("op ") + taken));
-    EXPECT_THAT(refusal([&] { parse_schedule("", both); }), HasSubstr("rename it"));
+    EXPECT_THAT(refusal([&] { parse_schedule("", "schedule text", {.ops = both}); }), HasSubstr("rename it"));
   }
   EXPECT_EQ(refusal([&] { expect_own_names(kOps); }), "");
 }

@@ -1,340 +1,202 @@
+// A list from its text, line by line; then check types it, and what check finds is told with the line it stands on.
 #include <algorithm>
-#include <charconv>
-#include <functional>
+#include <filesystem>
 #include <map>
+#include <set>
 
 #include "base/errors.h"
+#include "base/files.h"
+#include "base/text.h"
 #include "schedule/external.h"
+#include "schedule/parse_parts.h"
 #include "schedule/text.h"
 
 namespace plait {
 namespace {
 
-// A cursor over one line.
-class Line {
- public:
-  Line(std::string_view text, int number) : text_(text), number_(number) {}
+constexpr int kMostRanks = 1 << 20;
 
-  [[noreturn]] void fail(std::string_view expected) const {
-    input_error("schedule text line {}, column {}: read \"{}\", expected {}", number_, at_ + 1, text_.substr(at_, 24),
-                expected);
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (size_t from = 0; from < text.size();) {
+    const size_t to = std::min(text.find('\n', from), text.size());
+    lines.push_back(text.substr(from, to - from));
+    if (lines.back().ends_with('\r')) lines.back().remove_suffix(1);
+    from = to + 1;
   }
-  int number() const { return number_; }
-  bool done() {
-    spaces();
-    return at_ >= text_.size();
-  }
-  bool accept(std::string_view token) {
-    spaces();
-    if (text_.substr(at_, token.size()) != token) return false;
-    at_ += token.size();
-    return true;
-  }
-  void expect(std::string_view token) {
-    if (!accept(token)) fail(fmt::format("\"{}\"", token));
-  }
-  bool peek(std::string_view token) {
-    spaces();
-    return text_.substr(at_, token.size()) == token;
-  }
-  // The longest run of characters that are none of `stop`.
-  std::string word(std::string_view stop, std::string_view what) {
-    spaces();
-    const size_t end = std::min(text_.find_first_of(stop, at_), text_.size());
-    if (end == at_) fail(what);
-    std::string w(text_.substr(at_, end - at_));
-    at_ = end;
-    return w;
-  }
-  std::string value() {
-    expect("%");
-    return word(" ,)=;:", "a value's name");
-  }
-  template <class T>
-  T number(std::string_view stop, std::string_view what) {
-    const size_t start = at_;
-    const std::string w = word(stop, what);
-    T n{};
-    const auto [end, error] = std::from_chars(w.data(), w.data() + w.size(), n);
-    if (error != std::errc() || end != w.data() + w.size()) {
-      at_ = start;
-      fail(what);
-    }
-    return n;
-  }
-
- private:
-  void spaces() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-  std::string_view text_;
-  int number_;
-  size_t at_ = 0;
-};
-
-class TypeReader {
- public:
-  TypeReader(const Mesh& mesh, Line& line) : mesh_(mesh), line_(line) {}
-
-  Atom atom(const std::string& name) {
-    for (Atom a = 0; a < mesh_.num_atoms(); ++a)
-      if (mesh_.name(a) == name) return a;
-    line_.fail(fmt::format("an axis of the mesh, not {}", name));
-  }
-
-  Place place() {
-    const std::string hold = line_.word("( >:", "I, R, P or S(dim)");
-    if (hold == "S") {
-      line_.expect("(");
-      const std::string dim = line_.word(")", "a dim");
-      line_.expect(")");
-      return {Hold::S, dim};
-    }
-    if (hold != "I" && hold != "R" && hold != "P") line_.fail("I, R, P or S(dim)");
-    return {static_cast<Hold>(hold[0])};
-  }
-
-  Mark mark() {
-    const std::string text = line_.word(",]/; ", "an axis or a chunk");
-    const size_t hash = text.find('#');
-    if (hash == std::string::npos) return {.atom = atom(text)};
-    Mark mark{.split = text.substr(0, hash)};
-    if (std::sscanf(text.c_str() + hash, "#%d:%d", &mark.part, &mark.parts) != 2) line_.fail("a chunk id#part:parts");
-    return mark;
-  }
-
-  Dim dim() {
-    Dim d{.name = line_.word("=", "a dim")};
-    line_.expect("=");
-    d.size = line_.number<int64_t>("~/,]; ", "a size");
-    if (line_.accept("~")) d.table = line_.word("/,]; ", "a table");
-    while (line_.accept("/")) d.stack.push_back(mark());
-    return d;
-  }
-
-  std::vector<Dim> dims() {
-    std::vector<Dim> all;
-    line_.expect("[");
-    while (!line_.accept("]")) {
-      all.push_back(dim());
-      if (!line_.peek("]")) line_.expect(",");
-    }
-    return all;
-  }
-
-  Type type() {
-    Type t{.holds = std::vector<Hold>(mesh_.num_atoms(), Hold::I)};
-    kind(t);
-    t.dims = dims();
-    for (const Dim& d : t.dims)
-      for (const Mark& m : d.stack)
-        if (m.is_atom()) t.holds[m.atom] = Hold::S;
-    for (Hold hold : {Hold::R, Hold::P}) {
-      if (!line_.accept(std::string(1, static_cast<char>(hold)) + "(")) continue;
-      while (!line_.accept(")")) t.holds[atom(line_.word(" )", "an axis"))] = hold;
-    }
-    return t;
-  }
-
- private:
-  void kind(Type& t) {
-    if (line_.accept("real")) return;
-    if (line_.accept("wide")) {
-      t.dtype = Dtype::wide;
-      t.grad = false;
-      return;
-    }
-    if (line_.accept("full")) t.dtype = Dtype::full;
-    t.grad = t.dtype == Dtype::full && !line_.accept("side");
-    if (t.dtype == Dtype::full || line_.accept("side")) return;
-    t.dtype = Dtype::integer;
-    if (line_.accept("int")) return;
-    const bool table = line_.accept("table<");
-    if (!table) line_.expect("places<");
-    t.role = table ? Role::table : Role::places;
-    t.routing = line_.word(",>", "a routing");
-    if (!table) {
-      line_.expect(",");
-      t.chunk = line_.number<int>(">", "a chunk");
-    }
-    line_.expect(">");
-  }
-
-  const Mesh& mesh_;
-  Line& line_;
-};
-
-std::vector<std::string_view> route_names(const Gates& gates) {
-  std::vector<std::string_view> names;
-  for (const GateSpec* gate : gates)
-    for (const RouteSpec* route : {gate->route, gate->topk_first})
-      if (route && std::find(names.begin(), names.end(), route->name) == names.end()) names.push_back(route->name);
-  return names;
+  return lines;
 }
 
-// Reads the fields of an op in the order in which they are printed.
-struct FieldReader {
-  const Mesh& mesh;
-  Line& line;
-  const Gates& gates;
-
-  void operator()(const char*, Legs& legs) {
-    TypeReader reader(mesh, line);
-    while (!line.done() && !line.peek(": ")) {
-      Leg leg{.atom = reader.atom(line.word(":", "an axis"))};
-      line.expect(":");
-      leg.from = reader.place();
-      line.expect(">");
-      leg.to = reader.place();
-      legs.push_back(leg);
-    }
-  }
-  void operator()(const char* name, auto& value) {
-    line.expect(std::string(name) + "=");
-    read(value);
-  }
-
-  void read(std::string& s) { s = line.word(" ", "a name"); }
-  void read(double& x) { x = line.number<double>(" ", "a number"); }
-  void read(int64_t& n) { n = line.number<int64_t>(" ", "a number"); }
-  void read(int& n) { n = line.number<int>(" ", "a number"); }
-  void read(bool& b) {
-    const std::string text = line.word(" ", "true or false");
-    if (text != "true" && text != "false") line.fail(fmt::format("true or false, not {}", text));
-    b = text == "true";
-  }
-  void read(const RouteSpec*& gate) {
-    const std::string name = line.word(" ", "a gate");
-    gate = find_route(gates, name);
-    if (!gate) line.fail(fmt::format("one of {}", fmt::join(route_names(gates), ", ")));
-  }
-  void read(Dim& dim) { dim = TypeReader(mesh, line).dim(); }
-  void read(std::vector<Dim>& dims) { dims = TypeReader(mesh, line).dims(); }
-  void read(std::vector<Atom>& atoms) {
-    std::vector<std::string> names;
-    read(names);
-    for (const std::string& name : names) atoms.push_back(TypeReader(mesh, line).atom(name));
-  }
-  void read(std::vector<std::string>& labels) {
-    std::string all = line.word(" ", "labels");
-    if (all == "-") return;
-    for (size_t from = 0; from <= all.size();) {
-      const size_t to = std::min(all.find(',', from), all.size());
-      labels.push_back(all.substr(from, to - from));
-      from = to + 1;
-    }
-  }
-  template <class E>
-  requires std::is_enum_v<E>
-  void read(E& e) {
-    const std::string name = line.word(" ", "a choice");
-    const auto& names = EnumNames<E>::names;
-    const auto it = std::find(names.begin(), names.end(), name);
-    if (it == names.end()) line.fail(fmt::format("one of {}", fmt::join(names, ", ")));
-    e = static_cast<E>(it - names.begin());
-  }
-};
-
-using OpMakers = std::map<std::string, std::function<Op(const Mesh&, Line&, const Gates&)>, std::less<>>;
-
-template <size_t... I>
-OpMakers op_makers(std::index_sequence<I...>) {
-  OpMakers makers;
-  const auto add = [&]<class T>(const T*) {
-    if constexpr (!std::is_same_v<T, External>)
-      makers[T::kName] = [](const Mesh& mesh, Line& line, const Known& known) -> Op {
-        T op;
-        FieldReader reader{mesh, line, known.gates};
-        T::fields(op, reader);
-        return op;
-      };
-  };
-  (add(static_cast<const std::variant_alternative_t<I, Op>*>(nullptr)), ...);
-  return makers;
-}
-
-bool is_move_title(std::string_view title) {
-  const std::string_view first = title.substr(0, title.find('+'));
-  for (int k = 0; k <= static_cast<int>(MoveKind::pad); ++k)
-    if (first == name(static_cast<MoveKind>(k))) return true;
-  return first == "move";
+bool is_binary(std::string_view text) {
+  return std::ranges::any_of(text, [](unsigned char c) { return c < ' ' && c != '\n' && c != '\r' && c != '\t'; });
 }
 
 class Parser {
  public:
-  explicit Parser(const Known& known) : known_(known) { expect_own_names(known.ops); }
+  Parser(std::string_view text, std::string_view file, const Known& known)
+      : known_(known), file_(file), lines_(lines_of(text)) {
+    expect_own_names(known.ops);
+    if (is_binary(text))
+      input_error("{}:1: read a binary file, expected a schedule as text, the line \"{}\" first", file, kVersionLine);
+  }
 
-  Schedule run(std::string_view text) {
-    int number = 0;
-    for (size_t from = 0; from < text.size();) {
-      const size_t to = std::min(text.find('\n', from), text.size());
-      Line line(text.substr(from, to - from), ++number);
-      if (!line.done() && !line.peek("#")) {
-        read(line);
-        if (!line.done()) line.fail("the end of the line");
-      }
-      from = to + 1;
+  Schedule run() {
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      Line line(file_, lines_[i], static_cast<int>(i) + 1);
+      if (line.done() || line.peek("#")) continue;
+      read(line);
+      if (!line.done()) line.fail("the end of the line");
     }
-    for (Cotangent& c : later_) s_.cotangent_of[c.value] = get(c.of, c.line);
-    const Types types = check(s_);
-    for (const Written& w : written_)
-      if (as_printed(types[w.value], s_.precision) != as_printed(w.type, s_.precision))
-        throw TypeFault(fmt::format("schedule text line {}: %{}: the text says {}, it is {}", w.line, s_.names[w.value],
-                                    to_string(s_.mesh, w.type), to_string(s_.mesh, types[w.value])));
+    if (stage_ < Stage::list)
+      input_error("{}:{}: read the end of the file, expected the line {}", file_, lines_.size() + 1,
+                  stage_ == Stage::version ? fmt::format("\"{}\"", kVersionLine) : "mesh ranks=..");
+    for (Cotangent& c : later_) s_.cotangent_of[c.value] = get(c.of, c.line, c.at);
+    expect_types(typed());
     return std::move(s_);
   }
 
  private:
-  ValueId make(const std::string& name, Line& line) {
-    if (ids_.count(name)) line.fail(fmt::format("a new name, %{} is taken", name));
-    return ids_[name] = s_.add_value(name);
-  }
-  ValueId get(const std::string& name, Line& line) {
-    auto it = ids_.find(name);
-    if (it == ids_.end()) line.fail(fmt::format("a value made above, not %{}", name));
-    return it->second;
+  enum class Stage { version, mesh, list, outputs, repeat };  // what comes next, or came last
+
+  // ---- the list as a whole
+
+  Types typed() const {
+    try {
+      return check(s_);
+    } catch (const TypeFault& fault) {
+      TypeFault here(fmt::format("{}:{}: {}", file_, line_of(fault.part), fault.what()));
+      here.part = fault.part;
+      throw here;
+    }
   }
 
+  int line_of(const ListPart& part) const {
+    switch (part.what) {
+      case ListPart::What::leaf: return made_.at(s_.names[s_.leaves[part.index].value]).line;
+      case ListPart::What::step: return step_lines_[part.index];
+      case ListPart::What::outputs: return outputs_line_;
+      case ListPart::What::repeat: return repeat_line_;
+    }
+    return 1;
+  }
+
+  void expect_types(const Types& types) const {
+    for (const Written& w : written_)
+      if (as_printed(types[w.value], s_.precision) != as_printed(w.type, s_.precision))
+        throw TypeFault(fmt::format("{}:{}: %{}: the text says {}, it is {}", file_, w.line, s_.names[w.value],
+                                    to_string(s_.mesh, w.type), to_string(s_.mesh, types[w.value])));
+  }
+
+  // ---- values
+
+  ValueId make(const std::string& name, Line& line, size_t at) {
+    if (const auto made = made_.find(name); made != made_.end())
+      line.fail_at(at, fmt::format("a new name, %{} is taken by line {}", name, made->second.line));
+    const ValueId value = s_.add_value(name);
+    made_[name] = {value, line.number()};
+    return value;
+  }
+
+  ValueId get(const std::string& name, const Line& line, size_t at) const {
+    if (const auto made = made_.find(name); made != made_.end()) return made->second.value;
+    if (const int below = line_that_makes(name))
+      line.fail_at(at, fmt::format("a value made above, %{} is made on line {}", name, below));
+    std::vector<std::string> names;
+    for (const auto& [known, made] : made_) names.push_back("%" + known);
+    line.fail_at(at, fmt::format("a value made above, not %{}", name), names);
+  }
+
+  // 0 where none does.
+  int line_that_makes(const std::string& name) const {
+    for (size_t i = 0; i < lines_.size(); ++i)
+      if (makes(lines_[i], fmt::format("%{}", name))) return static_cast<int>(i) + 1;
+    return 0;
+  }
+
+  // Whether the value stands in front of " = ", or behind "leaf KIND".
+  static bool makes(std::string_view line, const std::string& value) {
+    if (!line.starts_with('%') && !line.starts_with("leaf ")) return false;
+    const std::string_view made = line.substr(0, line.find(line.starts_with('%') ? " = " : " : "));
+    const size_t at = made.find(value), end = at + value.size();
+    return at != std::string_view::npos && (end == made.size() || made[end] == ',');
+  }
+
+  // ---- lines
+
   void read(Line& line) {
-    if (line.accept("mesh ")) return mesh(line);
-    if (line.accept("precision mixed")) return void(s_.precision = Precision::mixed);
+    if (stage_ == Stage::version) return version(line);
+    if (stage_ == Stage::mesh) return mesh(line);
+    if (stage_ != Stage::list) {
+      if (stage_ == Stage::outputs && line.accept("repeat ")) return repeat(line);
+      line.fail(stage_ == Stage::outputs ? "the end of the file, or repeat: outputs end a list"
+                                         : "the end of the file");
+    }
+    if (line.peek("%")) return step(line);
     if (line.accept("leaf ")) return leaf(line);
-    if (line.accept("outputs")) {
-      while (!line.done()) s_.outputs.push_back(get(line.value(), line));
-      return;
-    }
-    if (line.accept("repeat ")) {
-      s_.repeat.emplace();
-      for (int* n : {&s_.repeat->first, &s_.repeat->last, &s_.repeat->times}) *n = line.number<int>(" ", "a number");
-      return;
-    }
-    step(line);
+    if (line.accept("outputs")) return outputs(line);
+    if (line.accept("repeat ")) return repeat(line);
+    if (line.accept("precision ")) return precision(line);
+    const std::vector<std::string> words = {"leaf", "outputs", "repeat", "precision"};
+    line.fail_at(line.at(), "a line of the list: leaf .., %x = op(..), outputs .. or repeat ..", words);
+  }
+
+  void version(Line& line) {
+    line.done();
+    const size_t at = line.at();
+    if (!line.accept("plait schedule ")) line.fail(fmt::format("the line \"{}\" first: add it", kVersionLine));
+    if (line.integer("", 0, kMostRanks) != kVersion)
+      line.fail_at(at, fmt::format("\"{}\", the version that this program reads", kVersionLine));
+    stage_ = Stage::mesh;
   }
 
   void mesh(Line& line) {
+    if (!line.accept("mesh ")) line.fail("the line mesh ranks=.. tp=.. esp=.. ep=..");
     MeshSize m;
-    const std::pair<const char*, int*> fields[] = {
-        {"ranks=", &m.ranks}, {"tp=", &m.tp}, {"esp=", &m.esp}, {"ep=", &m.ep}};
-    for (const auto& [key, value] : fields) {
-      line.expect(key);
-      *value = line.number<int>(" ", "a number");
-    }
-    if (line.accept("node=")) m.node = line.number<int>(" ", "a number");
+    const std::map<std::string, int*> sizes = {
+        {"ranks", &m.ranks}, {"tp", &m.tp}, {"esp", &m.esp}, {"ep", &m.ep}, {"node", &m.node}};
+    std::set<std::string> seen;
+    while (!line.done()) mesh_size(line, sizes, seen);
+    for (const char* name : {"ranks", "tp", "esp", "ep"})
+      if (!seen.contains(name)) line.fail(fmt::format("also {}=.. of the mesh", name));
+    if (int64_t{m.esp} * m.ep > kMostRanks) line.fail(fmt::format("esp x ep of at most {}", kMostRanks));
     try {
       s_.mesh = Mesh(m);
     } catch (const InputError& e) {
-      input_error("schedule text line {}: {}", line.number(), e.what());
+      input_error("{}: {}", line.place(), e.what());
     }
+    stage_ = Stage::list;
+  }
+
+  static void mesh_size(Line& line, const std::map<std::string, int*>& sizes, std::set<std::string>& seen) {
+    const size_t at = line.at();
+    const std::string name = line.word("=", "a size of the mesh");
+    std::vector<std::string> names;
+    for (const auto& [known, size] : sizes) names.push_back(known);
+    if (!sizes.contains(name)) line.fail_at(at, "ranks=, tp=, esp=, ep= or node=", names);
+    if (!seen.insert(name).second) line.fail_at(at, fmt::format("{} once", name));
+    line.expect("=");
+    *sizes.at(name) = static_cast<int>(line.integer("", 1, kMostRanks));
+  }
+
+  void precision(Line& line) {
+    if (!s_.names.empty()) line.fail("precision above all leaves and steps");
+    line.expect("mixed");
+    s_.precision = Precision::mixed;
   }
 
   void leaf(Line& line) {
-    const std::string kind = line.word(" ", "a kind of leaf");
-    Leaf leaf;
-    int k = 0;
-    while (k <= static_cast<int>(LeafKind::sum) && name(static_cast<LeafKind>(k)) != kind) ++k;
-    if (k > static_cast<int>(LeafKind::sum)) line.fail(fmt::format("a kind of leaf, not {}", kind));
-    leaf.kind = static_cast<LeafKind>(k);
-    leaf.value = make(line.value(), line);
+    line.done();
+    const size_t at = line.at();
+    const std::string kind = line.word("", "a kind of leaf");
+    std::vector<std::string> kinds;
+    for (int k = 0; k <= static_cast<int>(LeafKind::sum); ++k) kinds.emplace_back(name(static_cast<LeafKind>(k)));
+    const auto it = std::ranges::find(kinds, kind);
+    if (it == kinds.end())
+      line.fail_at(at, fmt::format("a kind of leaf ({}), not {}", fmt::join(kinds, ", "), kind), kinds);
+    Leaf leaf{.kind = static_cast<LeafKind>(it - kinds.begin())};
+    line.done();
+    const size_t named = line.at();
+    leaf.value = make(line.value(), line, named);
     line.expect(":");
     leaf.type = TypeReader(s_.mesh, line).type();
     if (leaf.kind == LeafKind::scalar && !leaf.type.grad && leaf.type.dtype == Dtype::real)
@@ -343,36 +205,59 @@ class Parser {
     if (line.accept("of ")) cotangents(line, {leaf.value});
   }
 
-  void step(Line& line) {
-    std::vector<std::string> outs = {line.value()};
-    while (line.accept(",")) outs.push_back(line.value());
-    line.expect("=");
-    const std::string title = line.word("(", "an op");
-    line.expect("(");
-    Step step;
-    while (!line.accept(")")) {
-      step.in.push_back(get(line.value(), line));
-      if (!line.peek(")")) line.expect(",");
+  void outputs(Line& line) {
+    while (!line.done()) {
+      const size_t at = line.at();
+      s_.outputs.push_back(get(line.value(), line, at));
     }
-    step.op = op(title, line);
-    for (const std::string& name : outs) step.out.push_back(make(name, line));
+    outputs_line_ = line.number();
+    stage_ = Stage::outputs;
+  }
+
+  void repeat(Line& line) {
+    s_.repeat.emplace();
+    s_.repeat->first = static_cast<int>(line.integer("", 0, 1 << 30));
+    s_.repeat->last = static_cast<int>(line.integer("", 0, 1 << 30));
+    s_.repeat->times = static_cast<int>(line.integer("", 1, 1 << 30));
+    repeat_line_ = line.number();
+    stage_ = Stage::repeat;
+  }
+
+  struct Name {
+    std::string name;
+    size_t at;
+  };
+  static Name value(Line& line) {
+    line.done();
+    const size_t at = line.at();
+    return {line.value(), at};
+  }
+
+  void step(Line& line) {
+    std::vector<Name> outs = {value(line)};
+    while (line.accept(",")) outs.push_back(value(line));
+    line.expect("=");
+    line.done();
+    const size_t at = line.at();
+    const std::string title = line.word("(", "an op");
+    Step step{.in = operands(line)};
+    step.op = read_op({s_.mesh, known_}, line, {title, at});
+    for (const Name& out : outs) step.out.push_back(make(out.name, line, out.at));
     s_.steps.push_back(step);
+    step_lines_.push_back(line.number());
     if (line.accept(":")) types(line, step.out);
     if (line.accept("of ")) cotangents(line, step.out);
   }
 
-  Op op(const std::string& title, Line& line) {
-    for (const ExternalOp* op : ops_) {
-      if (*op->name != title) continue;
-      External external = plait::external(*op);
-      FieldReader reader{s_.mesh, line};
-      External::fields(external, reader);
-      return external;
+  std::vector<ValueId> operands(Line& line) const {
+    std::vector<ValueId> in;
+    line.expect("(");
+    while (!line.accept(")")) {
+      const Name operand = value(line);
+      in.push_back(get(operand.name, line, operand.at));
+      if (!line.peek(")")) line.expect(",");
     }
-    static const OpMakers makers = op_makers(std::make_index_sequence<std::variant_size_v<Op>>());
-    const auto maker = makers.find(is_move_title(title) ? Move::kName : std::string_view(title));
-    if (maker == makers.end()) line.fail(fmt::format("a known op, not {}", title));
-    return maker->second(s_.mesh, line);
+    return in;
   }
 
   void types(Line& line, const std::vector<ValueId>& values) {
@@ -383,13 +268,26 @@ class Parser {
   }
 
   void cotangents(Line& line, const std::vector<ValueId>& values) {
-    for (ValueId v : values)
-      if (!line.accept("-")) later_.push_back({v, line.value(), line});
+    for (ValueId v : values) {
+      if (line.accept("-")) continue;
+      const Name of = value(line);
+      later_.push_back({v, of.name, line, of.at});
+    }
   }
 
   const Known& known_;
+  std::string_view file_;
+  std::vector<std::string_view> lines_;
+  Stage stage_ = Stage::version;
   Schedule s_;
-  std::map<std::string, ValueId> ids_;
+
+  struct Made {
+    ValueId value = 0;
+    int line = 0;
+  };
+  std::map<std::string, Made> made_;
+  std::vector<int> step_lines_;
+  int outputs_line_ = 1, repeat_line_ = 1;
 
   // What a line says of a value's type; compared with what check infers.
   struct Written {
@@ -404,12 +302,28 @@ class Parser {
     ValueId value;
     std::string of;
     Line line;
+    size_t at;
   };
   std::vector<Cotangent> later_;
 };
 
 }  // namespace
 
-Schedule parse_schedule(std::string_view text, const Known& known) { return Parser(known).run(text); }
+Schedule parse_schedule(std::string_view text, std::string_view file, const Known& known) {
+  return Parser(text, file, known).run();
+}
+
+Schedule read_schedule(const std::string& path) {
+  if (std::filesystem::is_directory(path)) input_error("{}: is a folder, expected a schedule as text", path);
+  return parse_schedule(read_text(path), path);
+}
+
+Op parse_op(const Mesh& mesh, std::string_view text) {
+  Line line("op", text, 1);
+  const std::string title = line.word("", "an op");
+  Op op = read_op({mesh, {}}, line, {title, 0});
+  if (!line.done()) line.fail("the end of the op");
+  return op;
+}
 
 }  // namespace plait

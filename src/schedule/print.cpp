@@ -87,7 +87,7 @@ std::string print_step(const Schedule& s, const Types& types, int index) {
 std::string print(const Schedule& s) {
   const Types types = check(s);
   const MeshSize& m = s.mesh.sizes();
-  std::string text = fmt::format("mesh ranks={} tp={} esp={} ep={}", m.ranks, m.tp, m.esp, m.ep);
+  std::string text = fmt::format("{}\nmesh ranks={} tp={} esp={} ep={}", kVersionLine, m.ranks, m.tp, m.esp, m.ep);
   text += m.node ? fmt::format(" node={}\n", m.node) : "\n";
   if (s.precision == Precision::mixed) text += "precision mixed\n";
   for (const Leaf& leaf : s.leaves)

@@ -75,17 +75,36 @@ class Checker {
       : s_(s), types_(s.names.size()), known_(s.names.size(), false), spoiled_(s.names.size(), -1) {}
 
   Types run() {
-    for (const Leaf& leaf : s_.leaves) define(leaf.value, leaf.type, "leaf %" + s_.names[leaf.value]);
-    for (size_t i = 0; i < s_.steps.size(); ++i) step(static_cast<int>(i));
-    for (const Leaf& leaf : s_.leaves)  // a seed comes before the value whose cotangent it is
-      if (auto of = s_.cotangent_of.find(leaf.value); of != s_.cotangent_of.end() && known_[of->second])
-        cotangent(leaf.value, of->second, "leaf %" + s_.names[leaf.value]);
-    outputs();
-    section();
+    const int leaves = static_cast<int>(s_.leaves.size()), steps = static_cast<int>(s_.steps.size());
+    using What = ListPart::What;
+    for (int i = 0; i < leaves; ++i) at({What::leaf, i}, [&] { define_leaf(s_.leaves[i]); });
+    for (int i = 0; i < steps; ++i) at({What::step, i}, [&] { step(i); });
+    for (int i = 0; i < leaves; ++i) at({What::leaf, i}, [&] { leaf_cotangent(s_.leaves[i]); });
+    at({What::outputs}, [&] { outputs(); });
+    at({What::repeat}, [&] { section(); });
     return std::move(types_);
   }
 
  private:
+  // A fault in this part of the list says so.
+  template <class F>
+  void at(ListPart part, F work) {
+    try {
+      work();
+    } catch (TypeFault& fault) {
+      fault.part = part;
+      throw;
+    }
+  }
+
+  void define_leaf(const Leaf& leaf) { define(leaf.value, leaf.type, "leaf %" + s_.names[leaf.value]); }
+
+  // A seed comes before the value whose cotangent it is.
+  void leaf_cotangent(const Leaf& leaf) {
+    if (auto of = s_.cotangent_of.find(leaf.value); of != s_.cotangent_of.end() && known_[of->second])
+      cotangent(leaf.value, of->second, "leaf %" + s_.names[leaf.value]);
+  }
+
   void define(ValueId v, const Type& type, const std::string& at) {
     if (known_[v]) throw TypeFault(fmt::format("{}: %{} is made a second time", at, s_.names[v]));
     if (static_cast<int>(type.holds.size()) != s_.mesh.num_atoms())

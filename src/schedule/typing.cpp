@@ -107,6 +107,18 @@ void expect_operands(const StepTyping& step, size_t low, size_t high) {
                                 low == high ? fmt::format("{}", low) : fmt::format("{} to {}", low, high)));
 }
 
+const Dim& expect_dim(const StepTyping& step, size_t operand, std::string_view dim) {
+  const Dim* have = step.type(operand).find(dim);
+  if (!have) step.fault(operand, fmt::format("has no dim {}", dim));
+  return *have;
+}
+
+void expect_dims(const StepTyping& step, size_t operand, size_t least) {
+  if (step.type(operand).dims.size() < least)
+    step.fault(operand, fmt::format("is {}, {} needs at least {} dim{}", to_string(step.mesh, step.type(operand)),
+                                    name(step.op), least, least == 1 ? "" : "s"));
+}
+
 void expect_same_dim(const StepTyping& step, const Operand& a, const Operand& b, const std::string& dim) {
   const Dim *da = a.type->find(dim), *db = b.type->find(dim);
   if (!da || !db) step.fault(da ? b.name : a.name, fmt::format("has no dim {}", dim));

@@ -10,9 +10,16 @@
 
 namespace plait {
 
+// A leaf or a step of a list, by its index; its outputs or its repeated section.
+struct ListPart {
+  enum class What { leaf, step, outputs, repeat } what = What::step;
+  int index = 0;
+};
+
 // A schedule that does not type: "step 12 gather -> %x: %h over tp.esp: what is wrong: what would fix it".
 struct TypeFault : InputError {
   using InputError::InputError;
+  ListPart part = {};  // where `check` found it
 };
 
 struct Operand {
@@ -56,6 +63,8 @@ std::string group_dim(Atom atom);                             // "g2": the digit
 std::string token_label(const std::string& dim);              // g2 and W are T
 void refuse_partial(const StepTyping& step, size_t operand);  // a non-linear op of a partial sum
 void expect_operands(const StepTyping& step, size_t low, size_t high);
+const Dim& expect_dim(const StepTyping& step, size_t operand, std::string_view dim);
+void expect_dims(const StepTyping& step, size_t operand, size_t least);
 void expect_same_dim(const StepTyping& step, const Operand& a, const Operand& b, const std::string& dim);
 
 // The dims of the buffer of a routing whose tokens have this type (places or idx), without what follows the rows; of

@@ -81,8 +81,11 @@ std::vector<Type> infer_op(const StepTyping& step, const Einsum& op) {
                                 to_string(step.mesh, rows.prefix())));
   }
   std::vector<Dim> dims;
-  for (const std::string& label : op.out)
-    dims.push_back(*std::find_if(known.begin(), known.end(), [&](const Dim& d) { return d.name == label; }));
+  for (const std::string& label : op.out) {
+    const auto dim = std::find_if(known.begin(), known.end(), [&](const Dim& d) { return d.name == label; });
+    if (dim == known.end()) step.fault(0, fmt::format("has no dim {}, nor has %{}", label, b.name));
+    dims.push_back(*dim);
+  }
   Type t = with_dims(*a.type, dims, holds(step, {.in = {a, b}, .out = op.out}));
   t.grad = a.type->grad || b.type->grad;
   t.dtype = Dtype::real;
@@ -356,6 +359,7 @@ std::vector<Type> infer_op(const StepTyping& step, const RowMax&) {
   expect_operands(step, 1, 1);
   refuse_partial(step, 0);
   Type t = side(step.type(0));
+  expect_dims(step, 0, 1);
   const Dim vocab = t.dims.back();
   t.dims.pop_back();
   for (const Mark& mark : vocab.stack)

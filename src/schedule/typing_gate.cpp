@@ -47,10 +47,10 @@ std::vector<Type> infer_op(const StepTyping& step, const Route& op) {
   expect_operands(step, operands, operands);
   expect_known_choice(step, op);
   for (size_t i = 2; i < operands; ++i) expect_everywhere(step, i);
-  if (op.gate->bias && step.type(2).dims != std::vector<Dim>{{"E", step.type(0).dims.back().size}})
-    step.fault(2, "is not one bias for each expert");
   refuse_partial(step, 0);
   expect_whole_experts(step);
+  if (op.gate->bias && step.type(2).dims != std::vector<Dim>{{"E", step.type(0).dims.back().size}})
+    step.fault(2, "is not one bias for each expert");
   expect_same_dim(step, step.in[0], step.in[1], "T");
   const Type& logits = step.type(0);
   const std::vector<Dim> dims = route_dims(logits, op.top_k);
@@ -68,8 +68,9 @@ std::vector<Type> infer_op(const StepTyping& step, const HashRoute& op) {
   if (op.top_k > op.experts)
     step.fault(0, fmt::format("has {} experts, fewer than the {} routes of a token", op.experts, op.top_k));
   const Type& ids = step.type(0);
-  expect_groups(step, *ids.find("T"), op.group);
-  Type weight = like(ids, {*ids.find("T"), {"K", op.top_k}}, ids.holds);
+  const Dim& tokens = expect_dim(step, 0, "T");
+  expect_groups(step, tokens, op.group);
+  Type weight = like(ids, {tokens, {"K", op.top_k}}, ids.holds);
   const Type routes = integer(weight);
   weight.dtype = Dtype::real;
   return {weight, routes, routes};
@@ -95,7 +96,7 @@ namespace {
 
 // The dim W of statistics for every `group` tokens: cut where the ranks of an atom have whole groups.
 Dim groups_of(const StepTyping& step, int64_t group) {
-  const Dim& t = *step.type(0).find("T");
+  const Dim& t = expect_dim(step, 0, "T");
   if (t.size % group) step.fault(0, fmt::format("{} tokens are not groups of {}", t.size, group));
   Dim w{"W", t.size / group};
   int64_t parts = 1;
@@ -120,7 +121,8 @@ Type sum_over_tokens(const StepTyping& step, Type sum, int64_t group) {
 // A rank's tokens read the groups that it holds: as any value that is the same for all of them.
 Type read_by_tokens(Type t) {
   if (!t.has("W")) return t;
-  for (const Mark& mark : t.dims.front().stack) t.holds[mark.atom] = Hold::R;
+  for (const Mark& mark : t.dims.front().stack)
+    if (mark.is_atom()) t.holds[mark.atom] = Hold::R;
   t.dims.erase(t.dims.begin());
   return t;
 }
@@ -143,7 +145,7 @@ std::vector<Type> infer_op(const StepTyping& step, const GateStatsGrad& op) {
   const Type &logits = step.type(0), dpsum = read_by_tokens(step.type(2));
   if (step.type(2).holds != step.type(3).holds)
     step.fault(3, fmt::format("is held otherwise than %{}", step.in[2].name));
-  if (op.group > 0 && step.type(2).dims.front() != groups_of(step, op.group))
+  if (op.group > 0 && (step.type(2).dims.empty() || step.type(2).dims.front() != groups_of(step, op.group)))
     step.fault(2, fmt::format("is not one row for each of this rank's groups of {} tokens", op.group));
   const std::vector<Operand> in = {step.in[0], step.in[1], {step.in[2].name, &dpsum}};
   return {like(logits, logits.dims, holds(step, {.in = in, .out = logits.dim_names()}))};
@@ -175,6 +177,7 @@ std::vector<Type> infer_op(const StepTyping& step, const Balance&) {
 
 std::vector<Type> infer_op(const StepTyping& step, const BalanceGrad&) {
   expect_operands(step, 4, 4);
+  expect_dims(step, 0, 1);
   const std::vector<Dim>& dims = step.type(0).dims;
   const std::vector<Hold> held = holds(step, {.in = {step.in[0], step.in[3]}, .out = step.type(0).dim_names()});
   return {like(step.type(3), dims, held), like(step.type(3), {dims.begin(), dims.end() - 1}, held)};

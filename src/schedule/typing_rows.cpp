@@ -60,6 +60,7 @@ int64_t rows_within(const Routing& routing, const Type& tokens) {
 
 std::vector<Dim> row_dims(const StepTyping& step, const Routing& routing, const Type& tokens) {
   if (const int j = tokens.jagged_index(); j >= 0) {
+    if (!tokens.has("E")) step.fault(0, "has rows without a dim E");
     std::vector<Dim> dims = table_dims(step.mesh, routing, tokens, kWhole);
     dims.push_back({"C", rows_within(routing, tokens), {}, routing.id});
     return dims;
@@ -136,6 +137,7 @@ RoutedOperands routed(const StepTyping& step, const Routing& routing) {
   if (step.type(at).routing != routing.id)
     step.fault(at, fmt::format("holds places of routing {}, this {} is of {}", step.type(at).routing, name(step.op),
                                routing.id));
+  expect_dims(step, at, 2);
   return {at, row_dims(step, routing, step.type(at))};
 }
 
@@ -177,6 +179,7 @@ void expect_weight(const StepTyping& step, size_t operand, size_t places) {
 std::vector<Type> infer_op(const StepTyping& step, const Nodes& op) {
   expect_operands(step, 2, 2);
   expect_same_type(step, 0, 1);
+  expect_dims(step, 0, 1);
   if (op.experts % op.nodes)
     step.fault(0, fmt::format("chooses among {} experts, which do not divide by {} nodes", op.experts, op.nodes));
   const Type kept = integer(step.type(0));
@@ -264,6 +267,7 @@ std::vector<Type> infer_op(const StepTyping& step, const Encode& op) {
   const RoutedOperands r = routed(step, op.routing);
   if (r.places == 0 || r.places > 2) step.fault(0, "encode takes x, [weight], places");
   expect_tokens(step, r.places, 0);
+  expect_dims(step, 0, token_dims(step.type(r.places)).size());
   if (r.places == 2) expect_weight(step, 1, 2);
   if (r.places + 1 < step.in.size()) expect_table_of(step, r.places + 1, op.routing);
   std::vector<Dim> dims = r.rows;

@@ -68,8 +68,11 @@ Explanation explain(const Schedule& schedule, const Machine& machine, std::optio
     kind.kind = kind_of(schedule, step);
     ++kind.steps;
   }
-  for (int step : issue_order(schedule))
-    kinds[kind_of(schedule, schedule.steps[step])].predicted += costs[step].seconds;
+  for (int step : issue_order(schedule)) {
+    ExplainedKind& kind = kinds[kind_of(schedule, schedule.steps[step])];
+    kind.predicted += costs[step].seconds;
+    kind.wire_bytes += costs[step].wire_bytes;
+  }
   Explanation all{.predicted = predicted_seconds(schedule, machine, lanes, load)};
   for (auto& [name, kind] : kinds) all.kinds.push_back(std::move(kind));
   std::ranges::stable_sort(all.kinds, std::greater{}, &ExplainedKind::predicted);

@@ -26,10 +26,11 @@ class StepWatch {
 };
 
 struct ExplainedKind {
-  std::string kind;      // "einsum, experts", "exchange"
-  int64_t steps = 0;     // of the list; a repeated one counts once
-  double predicted = 0;  // s of a training step, all repeats together
-  double measured = 0;   // likewise, a rank's mean; of a message what the last one to come saw
+  std::string kind;       // "einsum, experts", "exchange"
+  int64_t steps = 0;      // of the list; a repeated one counts once
+  double predicted = 0;   // s of a training step, all repeats together
+  double wire_bytes = 0;  // likewise, sent by a rank
+  double measured = 0;    // likewise, a rank's mean; of a message what the last one to come saw
 };
 
 struct Explanation {
