@@ -19,7 +19,7 @@ struct Cases : Ts... {
 };
 
 void add_model(std::vector<Key>& keys, ModelConfig& c) {
-  using enum Range;
+  using enum Bounds;
   keys.insert(
       keys.end(),
       {{"model.vocab_size", &c.vocab_size, kCount, "number of token ids", {}},
@@ -40,7 +40,7 @@ void add_model(std::vector<Key>& keys, ModelConfig& c) {
 }
 
 void add_moe(std::vector<Key>& keys, MoeConfig& c) {
-  using enum Range;
+  using enum Bounds;
   keys.insert(
       keys.end(),
       {{"moe.every", &c.every, kCountOrZero, "layer l has experts when (l+1) % every == 0; 0: no layer has", {}},
@@ -104,7 +104,7 @@ void add_moe(std::vector<Key>& keys, MoeConfig& c) {
 }
 
 void add_running(std::vector<Key>& keys, Config& c) {
-  using enum Range;
+  using enum Bounds;
   keys.insert(
       keys.end(),
       {{"mesh.tp", &c.mesh.tp, kCount, "ranks that share every head and feed-forward", {}},
@@ -177,7 +177,7 @@ void add_running(std::vector<Key>& keys, Config& c) {
 }
 
 void add_memory(std::vector<Key>& keys, MemoryConfig& c) {
-  using enum Range;
+  using enum Bounds;
   keys.insert(keys.end(),
               {{"memory.zero",
                 &c.zero,
@@ -204,7 +204,7 @@ void add_memory(std::vector<Key>& keys, MemoryConfig& c) {
 }
 
 void add_optim(std::vector<Key>& keys, OptimConfig& c) {
-  using enum Range;
+  using enum Bounds;
   keys.insert(keys.end(),
               {{"optim.name", &c.name, kAny, "optimizer", {"adamw", "sgd"}},
                {"optim.lr", &c.lr, kPositive, "learning rate after the warm-up", {}},
@@ -217,7 +217,7 @@ void add_optim(std::vector<Key>& keys, OptimConfig& c) {
 }
 
 void add_train(std::vector<Key>& keys, TrainConfig& c) {
-  using enum Range;
+  using enum Bounds;
   keys.insert(keys.end(),
               {{"train.steps", &c.steps, kCount, "optimizer steps", {}},
                {"train.batch_size", &c.batch_size, kCount, "sequences of one step, over all ranks", {}},
@@ -251,7 +251,7 @@ void add_train(std::vector<Key>& keys, TrainConfig& c) {
 }
 
 void add_files(std::vector<Key>& keys, Config& c) {
-  using enum Range;
+  using enum Bounds;
   keys.insert(keys.end(),
               {{"data.path", &c.data.path, kAny, "text: a file, a folder or a list of files", {}},
                {"data.validation", &c.data.validation, kFraction, "share at the end that only evaluates", {}},
@@ -260,26 +260,26 @@ void add_files(std::vector<Key>& keys, Config& c) {
                {"log.timeout", &c.log.timeout, kPositive, "seconds a rank waits for the others", {}}});
 }
 
-bool holds(Range range, double value) {
+bool holds(Bounds range, double value) {
   switch (range) {
-    case Range::kAny: return true;
-    case Range::kCount: return value >= 1 && value <= kLargestCount;
-    case Range::kCountOrZero: return value >= 0 && value <= kLargestCount;
-    case Range::kPositive: return value > 0 && std::isfinite(value);
-    case Range::kNotNegative: return value >= 0 && std::isfinite(value);
-    case Range::kFraction: return value >= 0 && value < 1;
+    case Bounds::kAny: return true;
+    case Bounds::kCount: return value >= 1 && value <= kLargestCount;
+    case Bounds::kCountOrZero: return value >= 0 && value <= kLargestCount;
+    case Bounds::kPositive: return value > 0 && std::isfinite(value);
+    case Bounds::kNotNegative: return value >= 0 && std::isfinite(value);
+    case Bounds::kFraction: return value >= 0 && value < 1;
   }
   return false;
 }
 
-std::string range_text(Range range) {
+std::string range_text(Bounds range) {
   switch (range) {
-    case Range::kAny: return "";
-    case Range::kCount: return " of at least 1";
-    case Range::kCountOrZero:
-    case Range::kNotNegative: return " of at least 0";
-    case Range::kPositive: return " above 0";
-    case Range::kFraction: return " of at least 0 and below 1";
+    case Bounds::kAny: return "";
+    case Bounds::kCount: return " of at least 1";
+    case Bounds::kCountOrZero:
+    case Bounds::kNotNegative: return " of at least 0";
+    case Bounds::kPositive: return " above 0";
+    case Bounds::kFraction: return " of at least 0 and below 1";
   }
   return "";
 }

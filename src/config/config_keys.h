@@ -9,7 +9,7 @@
 
 namespace plait {
 
-enum class Range {
+enum class Bounds {
   kAny,
   kCount,        // 1 .. 2^31
   kCountOrZero,  // 0 .. 2^31
@@ -24,7 +24,7 @@ using Slot = std::variant<int64_t*, double*, bool*, std::string*, std::optional<
 struct Key {
   std::string name;  // "section.key"
   Slot slot;
-  Range range;
+  Bounds range;
   std::string meaning;
   std::vector<std::string> words;  // of a string: all it may be; of a number: the one word that means 0 or empty
 };

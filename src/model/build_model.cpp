@@ -1,5 +1,4 @@
 #include "model/model.h"
-
 #include "model/writer.h"
 #include "passes/rewrite.h"
 #include "schedule/typing.h"
