@@ -1,5 +1,5 @@
 // `plait show CONFIG`: the training step as a typed schedule, one step a line; or drawn over the time that it is
-// predicted to take on the default machine, or took here.
+// predicted to take on its machine, or took here.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,13 +45,6 @@ Drawing measured_drawing(const Config& config, const std::string& name) {
   return drawing(recorded.schedule, machine_of(config), title(name, recorded.schedule, "measured"), recorded.fastest());
 }
 
-void save(const std::string& path, const std::string& text) {
-  if (path.empty()) return;
-  DurableFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 }  // namespace
 
 int show_app(Arguments arguments) {
@@ -85,9 +78,9 @@ int show_app(Arguments arguments) {
     return 0;
   }
   const Drawing drawing = measure ? measured_drawing(config, path) : predicted_drawing(config, path);
-  if (!svg.empty()) save(svg, timeline_svg(drawing));
-  if (!html.empty()) save(html, timeline_html(drawing));
-  if (!trace.empty()) save(trace, chrome_trace(drawing));
+  if (!svg.empty()) write_text(svg, timeline_svg(drawing));
+  if (!html.empty()) write_text(html, timeline_html(drawing));
+  if (!trace.empty()) write_text(trace, chrome_trace(drawing));
   fmt::print("{}: {}\n", drawing.title, human_seconds(drawing.timeline.makespan));
   return 0;
 }
