@@ -4,6 +4,7 @@
 #include <map>
 #include <string_view>
 
+#include "plan/flops.h"
 #include "plan/products.h"
 #include "plan/scratch.h"
 #include "schedule/wire_bytes.h"
@@ -32,11 +33,6 @@ struct Pricing {
   }
   double bytes(ValueId v) const { return elements(types[v]) * item.of(types[v].dtype); }
 };
-
-// `products` products of a causal square: half of 2 S^2 A each.
-double attention_flops(const Pricing& p, const Type& q, double products) {
-  return products * p.elements(q) * static_cast<double>(local_size(p.mesh(), *q.find("S")));
-}
 
 bool only_renames(const Op& op) {
   if (const Move* move = as<Move>(op))
@@ -147,16 +143,15 @@ StepCost message(const Pricing& p, const Step& step, WireCost wire) {
 }
 
 StepCost computation(const Pricing& p, const Step& step) {
-  StepCost cost{.memory_bytes = memory_bytes(p, step)};
+  StepCost cost{.flops = product_flops(p.schedule, p.types, step), .memory_bytes = memory_bytes(p, step)};
   if (only_renames(step.op)) return cost;
   double rate = p.machine.flops;
   if (as<Einsum>(step.op)) {
-    const ProductSize size = product_size(p.mesh(), step, p.types);
-    cost.flops = size.flops() * std::max(p.crowd(p.type(step.in[0])), p.crowd(p.type(step.in[1])));
-    rate = product_rate(p.machine, size);
+    cost.flops *= std::max(p.crowd(p.type(step.in[0])), p.crowd(p.type(step.in[1])));
+    rate = product_rate(p.machine, product_size(p.mesh(), step, p.types));
   }
-  if (as<Attention>(step.op)) cost.flops = attention_flops(p, p.type(step.in[0]), 2), rate *= kAttentionPace;
-  if (as<AttentionGrad>(step.op)) cost.flops = attention_flops(p, p.type(step.in[0]), 5), rate *= kAttentionGradPace;
+  if (as<Attention>(step.op)) rate *= kAttentionPace;
+  if (as<AttentionGrad>(step.op)) rate *= kAttentionGradPace;
   cost.seconds +=
       p.machine.start + std::max(cost.flops / rate, stream_bytes(p, step, cost.memory_bytes) / p.machine.memory_bytes);
   return cost;
