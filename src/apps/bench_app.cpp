@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/table.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "bench/machine_speed.h"
 #include "bench/step.h"
 #include "config/config.h"
@@ -54,7 +55,6 @@ StepNumbers numbers(const Config& config, const StepBench& bench) {
 }
 
 std::string in_ms(double value) { return fmt::format("{:.2f}", value); }
-std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
 void print_slowest(const StepBench& bench, int64_t most) {
   Table table({"slowest steps", "ms", "own thread", "share"});

@@ -34,6 +34,7 @@ struct Request {
   int64_t ranks = 0, node = 0, threads = 0;
   std::string out, svg, numbers, name, least = "256", most = "4MiB";
   double seconds = kTotal;
+  bool unnamed = false;
 };
 
 // One line that changes on a terminal, one line for each tenth elsewhere.
@@ -67,7 +68,6 @@ MachineRequest machine_request(const Request& request) {
 }
 
 std::string per_second(double bytes) { return human_bytes(bytes) + "/s"; }
-std::string percent(double share) { return fmt::format("{:.0f}%", 100 * share); }
 
 std::string messages_text(const Measured& measured, const Machine& machine) {
   Table table({"group", "crosses", "collective", "alpha", "1/beta", "r2", "worst", "largest", "takes"});
@@ -78,7 +78,7 @@ std::string messages_text(const Measured& measured, const Machine& machine) {
       table.row({text(group.digits), machine.levels[static_cast<size_t>(level_of(measured, group.digits))].name,
                  std::string(name(kind)), human_seconds(fit.cost.alpha),
                  fit.cost.beta > 0 ? per_second(1 / fit.cost.beta) : "-", fmt::format("{:.3f}", fit.cost.r2),
-                 percent(fit.worst), human_bytes(samples.back().bytes), human_seconds(samples.back().seconds)});
+                 percent(fit.worst, 0), human_bytes(samples.back().bytes), human_seconds(samples.back().seconds)});
     }
   return table.str() +
          "a message of which a rank sends b bytes takes alpha + beta b while all groups of its shape send; worst: the\n"
@@ -89,7 +89,7 @@ std::string pairs_text(const Measured& measured) {
   if (measured.pairs.empty()) return "";
   Table table({"all_to_all between nodes", "beside, within", "group", "together / one after the other"});
   for (const PairCost& p : measured.pairs)
-    table.row({text(p.first), std::string(name(p.second_kind)), text(p.second), percent(p.share)});
+    table.row({text(p.first), std::string(name(p.second_kind)), text(p.second), percent(p.share, 0)});
   return table.str() + "\n";
 }
 
@@ -124,7 +124,7 @@ std::string copies_text(const std::vector<CopyTurn>& copies) {
   for (const CopyTurn& c : copies) {
     const auto bytes = static_cast<double>(c.bytes);
     table.row({std::string(name(c.kind)), human_bytes(bytes), per_second(bytes / c.seconds),
-               per_second(bytes / c.copy_seconds), percent(c.share())});
+               per_second(bytes / c.copy_seconds), percent(c.share(), 0)});
   }
   return table.str() + "memcpy: as many bytes, on both ranks at the same time\n";
 }
@@ -150,6 +150,11 @@ void check_request(Request& r) {
   if (*parse_bytes(r.most) < *parse_bytes(r.least)) input_error("--most {}: less than --least {}", r.most, r.least);
 }
 
+NumbersPlace place_of(const Request& r) {
+  return {r.numbers, r.name.empty() ? kName : fmt::format("{} {}", kName, r.name),
+          r.unnamed ? Unnamed::accepted : Unnamed::refused};
+}
+
 std::string note_of(const Request& r) {
   return fmt::format("plait bench collectives: {} ranks with {} thread{} each, nodes of {}", r.ranks, r.threads,
                      r.threads == 1 ? "" : "s", r.node);
@@ -168,6 +173,23 @@ void save(const File& file, const std::string& text) {
   file->commit();
 }
 
+// At rank 0; elsewhere what it measured itself.
+MachineBench measured(const Request& request) {
+  const bool lanes = request.node < request.ranks;  // as in a run whose messages have lanes
+  const launch::RankOptions ranks{.ranks = static_cast<int>(request.ranks),
+                                  .threads = static_cast<int>(request.threads),
+                                  .lanes = lanes ? kNumLanes - 1 : 0,
+                                  .node = lanes ? static_cast<int>(request.node) : 0};
+  return wire::run_ranks(ranks, [&](int rank, wire::World& world) {
+    Progress progress;
+    MachineRequest wanted = machine_request(request);
+    wanted.progress = [&](const std::string& what, int done, int all) { progress.tell(what, done, all); };
+    MachineBench found = bench_machine(rank, world, std::move(wanted));
+    if (rank == 0) progress.end();
+    return found;
+  });
+}
+
 }  // namespace
 
 int bench_collectives(Arguments arguments) {
@@ -179,38 +201,26 @@ int bench_collectives(Arguments arguments) {
       .option("--out", request.out, "the machine file to write, such as machine.toml")
       .option("--svg", request.svg, "a picture of what messages took, and of the lines through it")
       .option("--numbers", request.numbers, "a document whose section `bench collectives NAME` is to hold the figures")
+      .flag("--unnamed", request.unnamed, "with --numbers: also of sources that no commit names")
       .option("--name", request.name, "of the machine; by default its processor")
       .option("--least", request.least, "the smallest message: of the larger side of a rank")
       .option("--most", request.most, "the largest message; where messages are slow it stays smaller")
       .option("--seconds", request.seconds, "about how long to measure messages");
   if (!line.parse(arguments)) return 0;
   check_request(request);
-  const std::string section = request.name.empty() ? kName : fmt::format("{} {}", kName, request.name);
-  if (!request.numbers.empty()) expect_section(request.numbers, section);
+  const NumbersPlace place = place_of(request);
+  if (!place.path.empty()) expect_place(place);
   const File out = open(request.out), svg = open(request.svg);
-  const bool lanes = request.node < request.ranks;  // as in a run whose messages have lanes
-  const launch::RankOptions ranks{.ranks = static_cast<int>(request.ranks),
-                                  .threads = static_cast<int>(request.threads),
-                                  .lanes = lanes ? kNumLanes - 1 : 0,
-                                  .node = lanes ? static_cast<int>(request.node) : 0};
-  const MachineBench bench = wire::run_ranks(ranks, [&](int rank, wire::World& world) {
-    Progress progress;
-    MachineRequest wanted = machine_request(request);
-    wanted.progress = [&](const std::string& what, int done, int all) { progress.tell(what, done, all); };
-    MachineBench found = bench_machine(rank, world, std::move(wanted));
-    if (rank == 0) progress.end();
-    return found;
-  });
+  const MachineBench bench = measured(request);
   if (!this_launch().first()) return 0;
   Machine machine = bench.machine;
   machine.name = request.name.empty() ? processor() : request.name;
   machine.note = note_of(request);
   const std::string text = report(bench, machine);
   fmt::print("{}", text);
-  if (!request.numbers.empty())
-    write_numbers(request.numbers, {.section = section, .command = command_of(kName, arguments), .text = fenced(text)});
   save(out, to_toml(machine));
   save(svg, draw_fits(bench.measured, machine.name));
+  if (!place.path.empty()) write_numbers(place, {.command = command_of(kName, arguments), .text = fenced(text)});
   return 0;
 }
 

@@ -1,5 +1,5 @@
-// `plait bench grid`: a grid of MoE layers in every family, in turns, into a CSV file that an interrupted run goes on
-// with; and what the file says about them.
+// `plait bench grid`: a grid of MoE layers in every family, in turns, into a file that an interrupted run goes on with;
+// and what the file says about them.
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 
@@ -32,10 +32,10 @@ struct Request {
   Launch launch = this_launch();
   int64_t ranks = launch.launched() ? launch.ranks : 4, node = launch.ranks_per_node;
   int64_t threads = 0, rounds = 5, trials = GridSetting{}.trials;
-  std::string csv = "runs/grid.csv", links = "local", only, machine, html, report, numbers;
+  std::string file = "runs/grid.jsonl", links = "local", only, machine, html, report, numbers;
   std::string peer, peer_name = "deepspeed";
   std::vector<std::string> overrides;
-  bool quick = false;
+  bool quick = false, unnamed = false;
 };
 
 std::vector<GridLayer> layers_of(const Request& request) {
@@ -89,15 +89,9 @@ GridHeader header_of(const Request& request, const GridSetting& setting) {
 
 GridTable table_of(const std::string& path, const GridHeader& header) {
   if (!std::filesystem::exists(path)) return {header, {}};
-  GridTable table = parse_grid_csv(read_text(path), path);
+  GridTable table = parse_grid(read_text(path), path);
   expect_same_grid(table.header, header, path);
   return table;
-}
-
-void save(const std::string& path, const std::string& text) {
-  DurableFile file(path);
-  file.write(text);
-  file.commit();
 }
 
 std::string in_ms(double value) { return fmt::format("{:.1f}", value); }
@@ -127,7 +121,7 @@ class GridWalk {
       tell(result, fmt::format("{}/{}", layers.size() - todo.size() + i + 1, layers.size()),
            each * static_cast<double>(todo.size() - i - 1));
       table_.results.push_back(std::move(result));
-      save(request_.csv, grid_csv(table_));
+      write_text(request_.file, grid_lines(table_));
     }
   }
 
@@ -145,8 +139,8 @@ class GridWalk {
   }
 
   void open() {
-    table_ = table_of(request_.csv, header_of(request_, setting_));
-    if (const auto folder = std::filesystem::path(request_.csv).parent_path(); !folder.empty())
+    table_ = table_of(request_.file, header_of(request_, setting_));
+    if (const auto folder = std::filesystem::path(request_.file).parent_path(); !folder.empty())
       std::filesystem::create_directories(folder);
     if (!request_.peer.empty()) peer_.emplace(request_.peer, request_.peer_name);
   }
@@ -171,17 +165,19 @@ class GridWalk {
   std::optional<GridPeer> peer_;  // rank 0
 };
 
-std::string section_of(const GridHeader& header) { return fmt::format("{} {}", kName, header.links); }
+NumbersPlace place_of(const Request& request, const std::string& links) {
+  return {request.numbers, fmt::format("{} {}", kName, links), request.unnamed ? Unnamed::accepted : Unnamed::refused};
+}
 
 // What a file says, on the terminal, as a page and in a document.
-void tell_report(const Request& request, const std::string& csv, const std::string& command) {
-  const GridTable table = parse_grid_csv(read_text(csv), csv);
+void tell_report(const Request& request, const std::string& file, const std::string& command) {
+  const GridTable table = parse_grid(read_text(file), file);
   const GridReport report = grid_report(table);
   const std::string text = grid_text(report);
   fmt::print("{}", text);
-  if (!request.html.empty()) save(request.html, grid_html(report, table));
+  if (!request.html.empty()) write_text(request.html, grid_html(report, table));
   if (!request.numbers.empty())
-    write_numbers(request.numbers, {.section = section_of(table.header), .command = command, .text = fenced(text)});
+    write_numbers(place_of(request, table.header.links), {.command = command, .text = fenced(text)});
 }
 
 }  // namespace
@@ -189,7 +185,7 @@ void tell_report(const Request& request, const std::string& csv, const std::stri
 int bench_grid(Arguments arguments) {
   Request request;
   CommandLine line(kName, "A grid of MoE layers in every family, in turns; an interrupted run goes on");
-  line.option("--csv", request.csv, "the file that grows by whole layers")
+  line.option("--file,--csv", request.file, "the file that grows by whole layers, a JSON object a line")
       .option("--links", request.links, "what the links between nodes are, a word for the file")
       .option("--ranks", request.ranks, "ranks; by default those of the launcher")
       .option("--node", request.node, "ranks of a node, for lanes of messages; by default the launcher's; 0: none")
@@ -201,8 +197,9 @@ int bench_grid(Arguments arguments) {
       .option("--peer", request.peer, "a program, with its arguments, that takes turns (bench/peers/README.md)")
       .option("--peer-name", request.peer_name, "of the other program, in the file")
       .option("--html", request.html, "a page of what the file says")
-      .option("--report", request.report, "measures nothing: only what this CSV file says")
+      .option("--report", request.report, "measures nothing: only what this file says")
       .option("--numbers", request.numbers, "a document whose section `bench grid LINKS` is to hold the figures")
+      .flag("--unnamed", request.unnamed, "with --numbers: also of sources that no commit names")
       .flag("--quick", request.quick, "two layers of each pair (tp, esp) instead of twelve")
       .rest("KEY=VALUE", request.overrides, "section.key=value, for every layer");
   if (!line.parse(arguments)) return 0;
@@ -214,14 +211,14 @@ int bench_grid(Arguments arguments) {
   if (request.trials < 0) input_error("--trials {}: expected 0 or more", request.trials);
   if (request.rounds < 1) input_error("--rounds {}: expected at least 1", request.rounds);
   layers_of(request);
-  if (!request.numbers.empty()) expect_section(request.numbers, section_of({.links = request.links}));
+  if (!request.numbers.empty()) expect_place(place_of(request, request.links));
   const GridSetting setting = setting_of(request);
   const launch::RankOptions options{.ranks = static_cast<int>(request.ranks),
                                     .threads = static_cast<int>(setting.threads),
                                     .lanes = setting.lanes ? kNumLanes - 1 : 0,
                                     .node = setting.lanes ? setting.lanes->ranks_per_node : 0};
   wire::run_ranks(options, [&](int rank, wire::World& world) { GridWalk(request, setting, {rank, &world}).run(); });
-  if (request.launch.first()) tell_report(request, request.csv, command);
+  if (request.launch.first()) tell_report(request, request.file, command);
   return 0;
 }
 

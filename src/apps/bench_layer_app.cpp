@@ -10,6 +10,7 @@
 #include "base/errors.h"
 #include "base/json.h"
 #include "base/table.h"
+#include "base/units.h"
 #include "bench/layer.h"
 #include "bench/layer_cases.h"
 #include "bench/peer_process.h"
@@ -74,9 +75,6 @@ Measured measure(const LayerCase& c, const Request& request) {
 }
 
 std::string in_ms(double value) { return fmt::format("{:.2f}", value); }
-std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
-std::string times(double ratio) { return fmt::format("{:.2f}x", ratio); }
-std::string mib(double bytes) { return fmt::format("{:.1f}", bytes / (1 << 20)); }
 
 std::string what(const LayerCase& c) {
   if (c.part == "families") return c.family;

@@ -10,6 +10,7 @@
 #include "apps/command_line.h"
 #include "base/errors.h"
 #include "base/table.h"
+#include "base/units.h"
 #include "bench/memory.h"
 #include "bench/ted_tables.h"
 #include "config/config.h"
@@ -79,8 +80,6 @@ MemoryBench apart(const auto& measure) {
   if (!whole) throw std::runtime_error("bench memory: a variant failed");
   return found;
 }
-
-std::string mib(int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 20)); }
 
 std::vector<std::string> row(const std::string& name, const MemoryBench& b) {
   const MemoryUse &told = b.step.predicted, &counted = b.step.measured;

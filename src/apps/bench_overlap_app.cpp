@@ -9,7 +9,9 @@
 #include "base/errors.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/statistics.h"
 #include "base/table.h"
+#include "base/units.h"
 #include "bench/overlap.h"
 #include "config/config.h"
 #include "draw/timeline.h"
@@ -57,8 +59,7 @@ struct Variant {
   double median_share() const {
     std::vector<double> shares;
     for (const Overlap& o : steps) shares.push_back(o.hidden() / o.hideable());
-    std::ranges::sort(shares);
-    return shares[shares.size() / 2];
+    return median(shares);
   }
 };
 
@@ -98,7 +99,6 @@ Timing predicted_timing(const Schedule& s, const Machine& machine) {
 }
 
 std::string in_ms(double seconds) { return fmt::format("{:.1f}", 1e3 * seconds); }
-std::string percent(double share) { return fmt::format("{:.0f}%", 100 * share); }
 
 void print_variants(const std::vector<Variant>& variants) {
   Table table({"chunks", "order", "step ms", "compute", "wire", "hideable", "hidden", "hidden/hideable", "median",
@@ -106,8 +106,8 @@ void print_variants(const std::vector<Variant>& variants) {
   for (const Variant& v : variants) {
     const Overlap& o = v.fastest();
     table.row({std::to_string(v.chunks), v.order, in_ms(o.step), in_ms(o.compute), in_ms(o.wire), in_ms(o.hideable()),
-               in_ms(o.hidden()), percent(o.hidden() / o.hideable()), percent(v.median_share()),
-               percent(v.predicted.hidden() / v.predicted.hideable()), fmt::format("{:.3f}", o.replayed / o.step)});
+               in_ms(o.hidden()), percent(o.hidden() / o.hideable(), 0), percent(v.median_share(), 0),
+               percent(v.predicted.hidden() / v.predicted.hideable(), 0), fmt::format("{:.3f}", o.replayed / o.step)});
   }
   fmt::print("{}", table.str());
   fmt::print(
@@ -138,7 +138,7 @@ void print_recomputation(const std::vector<Variant>& variants) {
   const double saved = variants[2].fastest().step - variants[1].fastest().step;
   const double told = variants[2].predicted.step - variants[1].predicted.step;
   fmt::print("{}\nkeeping messages saves {} ms; predicted {} ms, {} of that\n", table.str(), in_ms(saved), in_ms(told),
-             percent(told / saved));
+             percent(told / saved, 0));
 }
 
 void print_json(const std::vector<Variant>& variants) {
@@ -153,9 +153,14 @@ void print_json(const std::vector<Variant>& variants) {
 }
 
 void save_trace(const std::string& path, const RecordedSteps& recorded, const Machine& machine) {
-  DurableFile file(path);
-  file.write(chrome_trace(drawing(recorded.schedule, machine, "plait bench overlap", recorded.steps.back())));
-  file.commit();
+  write_text(path, chrome_trace(drawing(recorded.schedule, machine, "plait bench overlap", recorded.steps.back())));
+}
+
+void check_request(const Request& request) {
+  if (request.repeats < 1) input_error("--repeats {}: expected at least 1", request.repeats);
+  if (request.most_chunks < 1) input_error("--chunks {}: expected at least 1", request.most_chunks);
+  if (!(request.share > 0)) input_error("--share {}: expected a number above 0", request.share);
+  if (!(request.faster > 0)) input_error("--intra {}: expected a number above 0", request.faster);
 }
 
 }  // namespace
@@ -173,10 +178,7 @@ int bench_overlap(Arguments arguments) {
       .flag("--json", request.json, "one line a variant for programs")
       .rest("KEY=VALUE", request.overrides, "section.key=value");
   if (!line.parse(arguments)) return 0;
-  if (request.repeats < 1) input_error("--repeats {}: expected at least 1", request.repeats);
-  if (request.most_chunks < 1) input_error("--chunks {}: expected at least 1", request.most_chunks);
-  if (!(request.share > 0)) input_error("--share {}: expected a number above 0", request.share);
-  if (!(request.faster > 0)) input_error("--intra {}: expected a number above 0", request.faster);
+  check_request(request);
   std::vector<Variant> variants = variants_of(request);
   const Config first = config_of(request, variants[0]);
   const RecordedSteps fast = record_steps(first);

@@ -83,7 +83,6 @@ std::string width() {
 std::string flops(double per_second) { return human_count(per_second) + "F/s"; }
 
 std::string report(const Machine& m) {
-  const auto percent = [](double part, double whole) { return fmt::format("{:.0f}%", 100 * part / whole); };
   Table parts({"part", "here"});
   parts.row({"cores", fmt::format("{} of {} online, {}", m.cores, m.cores_online, width())});
   parts.row({"memory", human_bytes(m.memory)});
@@ -96,8 +95,8 @@ std::string report(const Machine& m) {
               gain(m.register_one, m.register_all)});
   speeds.row({fmt::format("matrix product {}^3, float32", kProduct), flops(m.product_one), flops(m.product_all),
               gain(m.product_one, m.product_all)});
-  speeds.row(
-      {"of the multiply-adds", percent(m.product_one, m.register_one), percent(m.product_all, m.register_all), ""});
+  speeds.row({"of the multiply-adds", percent(m.product_one / m.register_one, 0),
+              percent(m.product_all / m.register_all, 0), ""});
   speeds.row({"memory, a = b + s * c", human_bytes(m.bandwidth_one) + "/s", human_bytes(m.bandwidth_all) + "/s",
               gain(m.bandwidth_one, m.bandwidth_all)});
   return parts.str() + "\n" + speeds.str();

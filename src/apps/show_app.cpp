@@ -1,5 +1,5 @@
 // `plait show CONFIG`: the training step as a typed schedule, one step a line; or drawn over the time that it is
-// predicted to take on the default machine, or took here.
+// predicted to take on its machine, or took here.
 #include <fmt/format.h>
 
 #include <algorithm>

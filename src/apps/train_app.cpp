@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "config/config.h"
 #include "draw/timeline.h"
+#include "machine/machine_of.h"
 #include "train/generate.h"
 #include "train/loop.h"
 #include "tune/explanation.h"
@@ -79,18 +80,14 @@ RunObserver observer(const Planned& run, const std::string& trace) {
                   .saved = [](const std::string& folder) { fmt::print("saved {}\n", folder); }};
   if (trace.empty()) return all;
   all.timeline = [&](const Schedule& schedule, const Timeline& timeline) {
-    DurableFile file(trace);
-    file.write(chrome_trace(drawing(schedule, run.machine, config.log.dir + ", the last step", timeline)));
-    file.commit();
+    write_text(trace, chrome_trace(drawing(schedule, run.machine, config.log.dir + ", the last step", timeline)));
     fmt::print("{}\n", trace);
   };
   return all;
 }
 
-std::string mib(int64_t bytes) { return fmt::format("{:.3f}", static_cast<double>(bytes) / (1 << 20)); }
-
 std::vector<std::string> memory_cells(const MemoryUse& use, MemoryClass what) {
-  return {mib(use.at({what, false})), mib(use.at({what, true}))};
+  return {mib(use.at({what, false}), 3), mib(use.at({what, true}), 3)};
 }
 
 // One row a class, dense and experts apart; `uses` side by side.
@@ -108,7 +105,7 @@ std::string memory_table(const std::vector<std::string>& titles, const std::vect
     const auto what = static_cast<MemoryClass>(c);
     row(std::string(name(what)), [&](const MemoryUse& use) { return memory_cells(use, what); });
   }
-  row("together", [&](const MemoryUse& use) { return std::vector<std::string>{mib(use.total()), ""}; });
+  row("together", [&](const MemoryUse& use) { return std::vector<std::string>{mib(use.total(), 3), ""}; });
   return table.str();
 }
 
@@ -126,7 +123,16 @@ void print_comparison(const MemoryComparison& memory) {
       "\nmemory of rank {} in this step, which took most; told with the rows that it had:\n{}buffers hold {} MiB of "
       "the "
       "system\n\n",
-      memory.rank, memory_table({"told", "measured"}, {memory.predicted, memory.measured}), mib(memory.reserved));
+      memory.rank, memory_table({"told", "measured"}, {memory.predicted, memory.measured}), mib(memory.reserved, 3));
+}
+
+void print_end(const Config& config, const RunReport& report) {
+  fmt::print("{}: {} steps in {}, {:.0f} tokens/s{}\n", report.interrupted ? "interrupted" : "done",
+             report.last_step - report.first_step, human_seconds(report.seconds), report.tokens_per_s,
+             report.val_loss ? fmt::format("; validation loss {:.4f} nats, {:.3f} bits per byte", *report.val_loss,
+                                           *report.val_loss / std::log(2.0))
+                             : "");
+  fmt::print("{0}/metrics.jsonl, {0}/loss.svg, {1}\n", config.log.dir, report.checkpoint);
 }
 
 void print_sample(const RunReport& report, const Catalogue& catalogue) {
@@ -173,12 +179,7 @@ int train_app(Arguments arguments) {
                report.last_step);
     return 0;
   }
-  fmt::print("{}: {} steps in {}, {:.0f} tokens/s{}\n", report.interrupted ? "interrupted" : "done",
-             report.last_step - report.first_step, human_seconds(report.seconds), report.tokens_per_s,
-             report.val_loss ? fmt::format("; validation loss {:.4f} nats, {:.3f} bits per byte", *report.val_loss,
-                                           *report.val_loss / std::log(2.0))
-                             : "");
-  fmt::print("{0}/metrics.jsonl, {0}/loss.svg, {1}\n", config.log.dir, report.checkpoint);
+  print_end(config, report);
   if (report.interrupted) return 130;
   print_sample(report, *config.catalogue);
   return 0;

@@ -37,5 +37,6 @@ void sync_folder(const std::string& folder);
 void rename_durably(const std::string& from, const std::string& to);
 
 std::string read_text(const std::string& path);
+void write_text(const std::string& path, std::string_view text);
 
 }  // namespace plait

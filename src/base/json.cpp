@@ -17,19 +17,7 @@ std::string number_text(double value) { return std::isfinite(value) ? fmt::forma
 }  // namespace
 
 std::string json_quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += {'\\', c};
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", c);
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 JsonLine& JsonLine::add(std::string_view key, std::string_view value) { return put(key, json_quoted(value)); }

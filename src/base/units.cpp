@@ -53,6 +53,16 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
   return static_cast<int64_t>(value);
 }
 
+std::string percent(double share, int decimals) {
+  return std::isnan(share) ? "" : fmt::format("{:.{}f}%", 100 * share, decimals);
+}
+
+std::string times(double ratio) { return std::isnan(ratio) ? "" : fmt::format("{:.2f}x", ratio); }
+
+std::string mib(double bytes, int decimals) {
+  return std::isnan(bytes) ? "" : fmt::format("{:.{}f}", bytes / (1 << 20), decimals);
+}
+
 std::string human_seconds(double seconds) {
   if (!std::isfinite(seconds)) return "?";
   if (seconds == 0) return "0 s";

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/errors.h"
+#include "base/statistics.h"
 #include "run/moves.h"
 
 namespace plait {

@@ -4,52 +4,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/markup.h"
+#include "base/units.h"
 #include "bench/grid_report.h"
+#include "draw/assets.h"
 
 namespace plait {
 namespace {
 
-constexpr std::string_view kHead = R"html(<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>A grid of MoE layers</title>
-<style>
-:root { color-scheme: light dark; --page: #fff; --ink: #1f2328; --soft: #6b7480; --lane: #f1f3f6; --line: #d5dae0;
-  --good: #2a9d6f; --bad: #d64f4f; --blue: #3b76d6; --warm: #c9772b }
-@media (prefers-color-scheme: dark) {
-  :root { --page: #12161b; --ink: #e6edf3; --soft: #8b95a1; --lane: #1b2129; --line: #303842;
-    --good: #4cc38f; --bad: #ef7d7d; --blue: #7aa5ea; --warm: #e9a85f } }
-* { box-sizing: border-box }
-body { margin: 0 auto; max-width: 1320px; padding: 18px 22px; background: var(--page); color: var(--ink);
-  font: 13px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif }
-h1 { font-size: 19px; margin: 0 } h2 { font-size: 15px; margin: 28px 0 6px } .soft { color: var(--soft) }
-.cards { display: flex; flex-wrap: wrap; gap: 10px; margin: 14px 0 }
-.card { background: var(--lane); border-radius: 8px; padding: 8px 14px } .card b { display: block; font-size: 21px }
-.wide { overflow-x: auto } table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th, td { padding: 2px 9px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line) }
-th { color: var(--soft); font-weight: 600 } th:first-child, td:first-child, .left { text-align: left }
-tr.sum td { font-weight: 600; background: var(--lane) } .best { color: var(--good); font-weight: 600 } .bad { color: var(--bad) }
-.plots { display: flex; flex-wrap: wrap; gap: 28px } svg { max-width: 100%; height: auto } svg text { fill: var(--soft); font-size: 11px }
-details { margin-top: 24px } summary { cursor: pointer; font-size: 15px; font-weight: 600 }
-</style></head><body>
-)html";
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out.push_back(c);
-  }
-  return out;
-}
-
-std::string times(double ratio) { return std::isnan(ratio) ? "" : fmt::format("{:.2f}x", ratio); }
-std::string percent(double share) { return std::isnan(share) ? "" : fmt::format("{:.1f}%", 100 * share); }
 std::string in_ms(double value) { return std::isnan(value) ? "" : fmt::format("{:.1f}", value); }
 
 // A row of cells; cells that begin with '<' are written as they are.
@@ -268,10 +230,9 @@ std::string cards(const GridReport& report, size_t chosen) {
 }  // namespace
 
 std::string grid_html(const GridReport& report, const GridTable& table) {
-  std::string out(kHead);
-  out += fmt::format("<h1>A grid of MoE layers</h1><p class=\"soft\">{} layers, {}</p>\n", report.layers,
-                     escaped(grid_title(report.header)));
-  if (report.layers == 0) return out + "</body></html>\n";
+  std::string out = fmt::format("<h1>A grid of MoE layers</h1><p class=\"soft\">{} layers, {}</p>\n", report.layers,
+                                escaped(grid_title(report.header)));
+  if (report.layers == 0) return filled("grid.html", {{"body", out}});
   const size_t chosen = static_cast<size_t>(std::ranges::find(report.variants, "auto") - report.variants.begin());
   if (report.chooses()) out += cards(report, chosen);
   out += "<div class=\"plots\">\n";
@@ -284,7 +245,7 @@ std::string grid_html(const GridReport& report, const GridTable& table) {
   for (const Speedups& speedups : report.speedups)
     if (any(speedups)) out += speedup_table(report, speedups);
   out += "<p class=\"soft\">Geometric means. Several pairs (tp, esp) together: each as much as any other.</p>\n";
-  return out + layer_table(report, table) + "</body></html>\n";
+  return filled("grid.html", {{"body", out + layer_table(report, table)}});
 }
 
 }  // namespace plait

@@ -9,6 +9,7 @@
 
 #include "base/errors.h"
 #include "base/json.h"
+#include "base/statistics.h"
 
 namespace plait {
 namespace {

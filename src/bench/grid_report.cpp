@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/errors.h"
+#include "base/statistics.h"
 #include "config/catalogue.h"
 #include "families/all.h"
 #include "families/family.h"
@@ -130,12 +131,6 @@ Choosing choosing(const std::vector<const GridResult*>& results, std::string_vie
   return sum;
 }
 
-double percentile(const std::vector<double>& sorted, double share) {
-  const double place = share * static_cast<double>(sorted.size() - 1);
-  const size_t below = static_cast<size_t>(place), above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
 // Each measurement once, that of auto under its name: lists that are alike have one time.
 std::vector<const GridRow*> predicted_rows(const GridResult& result) {
   std::vector<const GridRow*> rows;
@@ -155,8 +150,7 @@ Errors errors(const std::vector<const GridResult*>& results, Of of) {
     for (const GridRow* row : predicted_rows(*result))
       if (of == Of::every_way || row->variant == "auto") values.push_back(std::abs(row->predicted_ms / row->ms - 1));
   if (values.empty()) return {};
-  std::ranges::sort(values);
-  return {static_cast<int64_t>(values.size()), percentile(values, 0.5), percentile(values, 0.9)};
+  return {static_cast<int64_t>(values.size()), median(values), percentile(values, 0.9)};
 }
 
 bool slower(const GridResult& result) {

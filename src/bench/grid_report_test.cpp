@@ -32,7 +32,7 @@ constexpr std::string_view kRows =
     "t1e2-01,4,1,2,2,1,64,128,256,4,1,0,auto,\"sharded, lanes\",10.2,10.1,10.3,,0,\n";
 
 GridTable table(std::string_view more = "") {
-  return parse_grid_csv(std::string(kHead) + std::string(kRows) + std::string(more), "by hand");
+  return parse_grid(std::string(kHead) + std::string(kRows) + std::string(more), "by hand");
 }
 
 const Ratios& speedup(const GridReport& report, std::string_view over, std::string_view group,

@@ -1,7 +1,6 @@
 #include "bench/grid_runner.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,10 +8,12 @@
 
 #include "base/errors.h"
 #include "base/random.h"
+#include "base/statistics.h"
 #include "plan/choose.h"
 #include "plan/simulate.h"
 #include "run/profile.h"
 #include "schedule/text.h"
+#include "train/texts.h"
 #include "train/trainer.h"
 #include "tune/layer_rank.h"
 #include "tune/trials.h"
@@ -52,19 +53,6 @@ at::Tensor random_signs(at::IntArrayRef shape, const std::string& name) {
   float* out = signs.data_ptr<float>();
   for (int64_t i = 0; i < signs.numel(); ++i) out[i] = hash64(key, static_cast<uint64_t>(i)) & 1 ? 1.0f : -1.0f;
   return signs;
-}
-
-// The numbers of all ranks, rank by rank. Every rank gives as many.
-std::vector<std::vector<double>> of_all_ranks(wire::Group& world, std::vector<double> mine) {
-  const int64_t n = static_cast<int64_t>(mine.size());
-  const at::Tensor all = at::empty({world.size(), n}, at::kDouble);
-  world.all_gather(at::from_blob(mine.data(), {n}, at::kDouble), all);
-  std::vector<std::vector<double>> out(static_cast<size_t>(world.size()));
-  for (size_t r = 0; r < out.size(); ++r) {
-    const double* row = all.const_data_ptr<double>() + static_cast<int64_t>(r) * n;
-    out[r].assign(row, row + n);
-  }
-  return out;
 }
 
 std::vector<double> largest(wire::Group& world, const std::vector<double>& mine) {
@@ -370,17 +358,6 @@ Config grid_config(const GridLayer& layer, const GridSetting& setting, const Lay
 GridResult bench_grid_layer(const GridLayer& layer, const GridSetting& setting, RankContext context,
                             const BetweenRounds& between) {
   return LayerGrid(layer, setting, context).run(between);
-}
-
-Quartiles quartiles(std::vector<double> values) {
-  expects(!values.empty(), "quartiles: of one value at least");
-  std::ranges::sort(values);
-  const auto at = [&](double share) {
-    const double place = share * static_cast<double>(values.size() - 1);
-    const size_t below = static_cast<size_t>(place), above = std::min(below + 1, values.size() - 1);
-    return values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]);
-  };
-  return {at(0.25), at(0.5), at(0.75)};
 }
 
 }  // namespace plait

@@ -37,15 +37,10 @@ Config grid_config(const GridLayer& layer, const GridSetting& setting, const Lay
 // Every rank calls it with the group of all, after each round.
 using BetweenRounds = std::function<void(wire::Group& everyone)>;
 
-// Every rank of the world calls it; all get the same rows. A variant whose list is that of an earlier one takes its
-// times. Throws ContractError where the output or a gradient of a variant differs from those of the first.
+// Every rank of the world calls it; all get the same rows. A step is the slowest rank's, a round the median of its
+// steps; a row has the quartiles of the rounds. A variant whose list is that of an earlier one takes its times. Throws
+// ContractError where the output or a gradient of a variant differs from those of the first.
 GridResult bench_grid_layer(const GridLayer& layer, const GridSetting& setting, RankContext context,
                             const BetweenRounds& between = {});
-
-// A step is the slowest rank's; a round the median of its steps; quartiles are over rounds.
-struct Quartiles {
-  double low = 0, median = 0, high = 0;
-};
-Quartiles quartiles(std::vector<double> values);  // REQUIRES a value
 
 }  // namespace plait

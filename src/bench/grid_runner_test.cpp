@@ -37,7 +37,7 @@ GridResult measured(const GridLayer& layer, const GridSetting& setting) {
     GridResult mine = bench_grid_layer(layer, setting, {rank, &world});
     std::vector<int> members(static_cast<size_t>(layer.ranks));
     std::iota(members.begin(), members.end(), 0);
-    const at::Tensor print = at::full({1}, static_cast<int64_t>(hash_name(grid_csv({{}, {mine}}))), at::kLong);
+    const at::Tensor print = at::full({1}, static_cast<int64_t>(hash_name(grid_lines({{}, {mine}}))), at::kLong);
     const at::Tensor all = at::empty({layer.ranks, 1}, at::kLong);
     world.group(rank, members)->all_gather(print, all);
     for (int r = 0; r < layer.ranks; ++r) EXPECT_EQ(all[r].item<int64_t>(), print.item<int64_t>()) << layer.id;
@@ -130,15 +130,6 @@ TEST(BenchGrid, runs_what_is_predicted_what_auto_takes_and_what_it_likes_next) {
   EXPECT_GE(schedules.size(), 2u);
   EXPECT_LE(schedules.size(), 3u);
   EXPECT_EQ(result.rows.size(), 9 + schedules.size());  // seven families, auto and predicted
-}
-
-TEST(BenchGrid, quartiles_lie_between_values) {
-  const Quartiles q = quartiles({4, 1, 3, 2, 5});
-  EXPECT_EQ(q.low, 2);
-  EXPECT_EQ(q.median, 3);
-  EXPECT_EQ(q.high, 4);
-  EXPECT_EQ(quartiles({1, 2}).median, 1.5);
-  EXPECT_EQ(quartiles({7}).high, 7);
 }
 
 }  // namespace

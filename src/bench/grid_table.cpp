@@ -3,69 +3,91 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <map>
 
 #include "base/errors.h"
+#include "base/json.h"
 
 namespace plait {
 namespace {
 
-constexpr std::string_view kTitle = "# plait bench grid";
-constexpr std::string_view kColumns[] = {
-    "layer", "ranks",  "tp",      "esp",      "ep", "sequences", "positions", "width",        "hidden",  "experts",
-    "top_k", "factor", "variant", "schedule", "ms", "low",       "high",      "predicted_ms", "differs", "note"};
-constexpr size_t kNumColumns = std::size(kColumns);
+constexpr std::string_view kTitle = "plait bench grid";
 
-using Cells = std::vector<std::string>;
-
-std::string quoted(const std::string& cell) {
-  if (cell.find_first_of(",\"\n") == std::string::npos) return cell;
-  std::string out = "\"";
-  for (const char c : cell) {
-    if (c == '"') out.push_back(c);
-    out.push_back(c == '\n' ? ' ' : c);
-  }
-  out.push_back('"');
-  return out;
+JsonLine line_of(const GridHeader& h) {
+  return JsonLine()
+      .add("title", kTitle)
+      .add("links", h.links)
+      .add("ranks", h.ranks)
+      .add("node", h.lanes ? h.lanes->ranks_per_node : 0)
+      .add("threads", h.threads)
+      .add("rounds", h.rounds)
+      .add("grid", h.grid)
+      .add("machine", h.machine)
+      .add("peer", h.peer);
 }
 
-std::string number(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
-
-std::string line(const Cells& cells) {
-  std::string out;
-  for (const std::string& cell : cells) {
-    if (!out.empty()) out.push_back(',');
-    out += quoted(cell);
-  }
-  out.push_back('\n');
-  return out;
+GridHeader header_of(const JsonObject& line) {
+  const int node = static_cast<int>(line.integer("node"));
+  return {.links = line.text("links"),
+          .ranks = static_cast<int>(line.integer("ranks")),
+          .lanes = node > 0 ? std::optional(NodeLanes{node}) : std::nullopt,
+          .threads = line.integer("threads"),
+          .rounds = line.integer("rounds"),
+          .grid = line.text("grid"),
+          .machine = line.text("machine"),
+          .peer = line.text("peer")};
 }
 
-Cells cells_of(const GridLayer& l, const GridRow& r) {
-  return {l.id,
-          fmt::format("{}", l.ranks),
-          fmt::format("{}", l.tp),
-          fmt::format("{}", l.esp),
-          fmt::format("{}", l.ep),
-          fmt::format("{}", l.sequences),
-          fmt::format("{}", l.positions),
-          fmt::format("{}", l.width),
-          fmt::format("{}", l.hidden),
-          fmt::format("{}", l.experts),
-          fmt::format("{}", l.top_k),
-          number(l.factor),
-          r.variant,
-          r.schedule,
-          number(r.ms),
-          number(r.low),
-          number(r.high),
-          number(r.predicted_ms),
-          number(r.differs),
-          r.note};
+JsonLine line_of(const GridLayer& l, const GridRow& r) {
+  return JsonLine()
+      .add("layer", l.id)
+      .add("ranks", l.ranks)
+      .add("tp", l.tp)
+      .add("esp", l.esp)
+      .add("ep", l.ep)
+      .add("sequences", l.sequences)
+      .add("positions", l.positions)
+      .add("width", l.width)
+      .add("hidden", l.hidden)
+      .add("experts", l.experts)
+      .add("top_k", l.top_k)
+      .add("factor", l.factor)
+      .add("variant", r.variant)
+      .add("schedule", r.schedule)
+      .add("ms", r.ms)
+      .add("low", r.low)
+      .add("high", r.high)
+      .add("predicted_ms", r.predicted_ms)
+      .add("differs", r.differs)
+      .add("note", r.note);
 }
 
-// The entries of the header, by name, in order.
+GridLayer layer_of(const JsonObject& line) {
+  return {.id = line.text("layer"),
+          .ranks = static_cast<int>(line.integer("ranks")),
+          .tp = static_cast<int>(line.integer("tp")),
+          .esp = static_cast<int>(line.integer("esp")),
+          .ep = static_cast<int>(line.integer("ep")),
+          .sequences = line.integer("sequences"),
+          .positions = line.integer("positions"),
+          .width = line.integer("width"),
+          .hidden = line.integer("hidden"),
+          .experts = line.integer("experts"),
+          .top_k = line.integer("top_k"),
+          .factor = line.number("factor")};
+}
+
+GridRow row_of(const JsonObject& line) {
+  return {.variant = line.text("variant"),
+          .schedule = line.text("schedule"),
+          .ms = line.number("ms"),
+          .low = line.number("low"),
+          .high = line.number("high"),
+          .predicted_ms = line.number("predicted_ms"),
+          .differs = line.number("differs"),
+          .note = line.text("note")};
+}
+
+// The header's entries as text, by name.
 std::vector<std::pair<std::string, std::string>> entries(const GridHeader& h) {
   return {{"links", h.links},
           {"ranks", fmt::format("{}", h.ranks)},
@@ -77,130 +99,22 @@ std::vector<std::pair<std::string, std::string>> entries(const GridHeader& h) {
           {"peer", h.peer}};
 }
 
-// Reads one file; every refusal names the line.
-class Reader {
- public:
-  Reader(std::string_view text, const std::string& path) : rest_(text), path_(path) {}
-
-  GridTable table() {
-    GridTable table;
-    table.header = header();
-    Cells columns;
-    if (!next(columns) || !std::ranges::equal(columns, kColumns)) refuse("the names of the columns");
-    for (Cells cells; next(cells);) {
-      if (cells.size() != kNumColumns) refuse(fmt::format("{} columns", kNumColumns));
-      const GridLayer layer = layer_of(cells);
-      if (table.results.empty() || table.results.back().layer != layer) {
-        if (table.has(layer.id)) refuse("the lines of a layer together");
-        table.results.push_back({layer, {}});
-      }
-      table.results.back().rows.push_back(row_of(cells));
-    }
-    return table;
+GridTable parse_lines(std::string_view text, const std::string& path) try {
+  GridTable table;
+  for (int number = 1; !text.empty(); ++number) {
+    const size_t end = std::min(text.find('\n'), text.size() - 1);
+    const std::string where = fmt::format("{}:{}", path, number);
+    const JsonObject line = JsonObject::parse(text.substr(0, end + 1), where);
+    text.remove_prefix(end + 1);
+    if (number == 1)
+      table.header = header_of(line);
+    else if (!table.add(layer_of(line), row_of(line)))
+      input_error("{}: expected the lines of layer {} together", where, line.text("layer"));
   }
-
- private:
-  GridHeader header() {
-    Cells cells;
-    if (!next(cells) || cells[0] != kTitle) refuse(fmt::format("\"{}, links=...\"", kTitle));
-    std::map<std::string, std::string> found;
-    for (size_t i = 1; i < cells.size(); ++i) {
-      const size_t equals = cells[i].find('=');
-      if (equals == std::string::npos) refuse("entries name=value");
-      found[cells[i].substr(0, equals)] = cells[i].substr(equals + 1);
-    }
-    for (const auto& [name, value] : entries({}))
-      if (!found.contains(name)) refuse("the entry " + name);
-    const int node = integer<int>(found["node"]);
-    return {.links = found["links"],
-            .ranks = integer<int>(found["ranks"]),
-            .lanes = node > 0 ? std::optional(NodeLanes{node}) : std::nullopt,
-            .threads = integer<int64_t>(found["threads"]),
-            .rounds = integer<int64_t>(found["rounds"]),
-            .grid = found["grid"],
-            .machine = found["machine"],
-            .peer = found["peer"]};
-  }
-
-  GridLayer layer_of(const Cells& c) const {
-    return {.id = c[0],
-            .ranks = integer<int>(c[1]),
-            .tp = integer<int>(c[2]),
-            .esp = integer<int>(c[3]),
-            .ep = integer<int>(c[4]),
-            .sequences = integer<int64_t>(c[5]),
-            .positions = integer<int64_t>(c[6]),
-            .width = integer<int64_t>(c[7]),
-            .hidden = integer<int64_t>(c[8]),
-            .experts = integer<int64_t>(c[9]),
-            .top_k = integer<int64_t>(c[10]),
-            .factor = real(c[11])};
-  }
-
-  GridRow row_of(const Cells& c) const {
-    return {.variant = c[12],
-            .schedule = c[13],
-            .ms = real(c[14]),
-            .low = real(c[15]),
-            .high = real(c[16]),
-            .predicted_ms = real(c[17]),
-            .differs = real(c[18]),
-            .note = c[19]};
-  }
-
-  // The cells of the next line; false at the end. A line without its newline was not written whole.
-  bool next(Cells& cells) {
-    cells.clear();
-    if (rest_.empty()) return false;
-    ++line_;
-    const size_t end = rest_.find('\n');
-    if (end == std::string_view::npos) refuse("a whole line");
-    split(rest_.substr(0, end), cells);
-    rest_.remove_prefix(end + 1);
-    return true;
-  }
-
-  static void split(std::string_view text, Cells& cells) {
-    cells.emplace_back();
-    bool inside = false;
-    for (size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == '"' && inside && i + 1 < text.size() && text[i + 1] == '"') {
-        cells.back() += text[++i];
-      } else if (text[i] == '"') {
-        inside = !inside;
-      } else if (text[i] == ',' && !inside) {
-        cells.emplace_back();
-      } else {
-        cells.back() += text[i];
-      }
-    }
-  }
-
-  template <class T>
-  T integer(const std::string& cell) const {
-    T value = 0;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error != std::errc() || end != cell.data() + cell.size()) refuse(fmt::format("an integer, not \"{}\"", cell));
-    return value;
-  }
-
-  double real(const std::string& cell) const {
-    if (cell.empty()) return NAN;
-    double value = 0;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error != std::errc() || end != cell.data() + cell.size()) refuse(fmt::format("a number, not \"{}\"", cell));
-    return value;
-  }
-
-  [[noreturn]] void refuse(const std::string& expected) const {
-    input_error("{}:{}: expected {}: it is not a file of plait bench grid; name another, or remove it", path_, line_,
-                expected);
-  }
-
-  std::string_view rest_;
-  const std::string& path_;
-  int line_ = 0;
-};
+  return table;
+} catch (const InputError& error) {
+  input_error("{}: it is not a file of plait bench grid; name another, or remove it", error.what());
+}
 
 }  // namespace
 
@@ -214,16 +128,25 @@ bool GridTable::has(const std::string& id) const {
   return std::ranges::any_of(results, [&](const GridResult& r) { return r.layer.id == id; });
 }
 
-std::string grid_csv(const GridTable& table) {
-  Cells first = {std::string(kTitle)};
-  for (const auto& [name, value] : entries(table.header)) first.push_back(name + "=" + value);
-  std::string out = line(first) + line(Cells(std::begin(kColumns), std::end(kColumns)));
+bool GridTable::add(const GridLayer& layer, GridRow row) {
+  if (results.empty() || results.back().layer != layer) {
+    if (has(layer.id)) return false;
+    results.push_back({layer, {}});
+  }
+  results.back().rows.push_back(std::move(row));
+  return true;
+}
+
+std::string grid_lines(const GridTable& table) {
+  std::string out = line_of(table.header).str() + '\n';
   for (const GridResult& result : table.results)
-    for (const GridRow& row : result.rows) out += line(cells_of(result.layer, row));
+    for (const GridRow& row : result.rows) out += line_of(result.layer, row).str() + '\n';
   return out;
 }
 
-GridTable parse_grid_csv(std::string_view text, const std::string& path) { return Reader(text, path).table(); }
+GridTable parse_grid(std::string_view text, const std::string& path) {
+  return text.starts_with('{') ? parse_lines(text, path) : parse_grid_csv(text, path);
+}
 
 void expect_same_grid(const GridHeader& file, const GridHeader& now, const std::string& path) {
   const auto theirs = entries(file), ours = entries(now);

@@ -1,5 +1,5 @@
-// What `plait bench grid` has measured, as a CSV file that grows by whole layers: the first line says what was run, the
-// second names the columns, then a line for each way in which a layer ran.
+// What `plait bench grid` has measured, as a file that grows by whole layers. Each line is a JSON object: the first
+// says what was run, then there is one for each way in which a layer ran.
 #pragma once
 #include <cmath>
 #include <optional>
@@ -46,11 +46,15 @@ struct GridTable {
   GridHeader header;
   std::vector<GridResult> results;
   bool has(const std::string& id) const;
+  // Of the layer that came last or of a new one; false where the layer is an older one.
+  bool add(const GridLayer& layer, GridRow row);
 };
 
-std::string grid_csv(const GridTable& table);
+std::string grid_lines(const GridTable& table);
 
-// Throws InputError with the line of `path` that is no such file.
+// Both throw InputError with the line of `path` that is no such file. The first reads the second's files too: as older
+// versions wrote them.
+GridTable parse_grid(std::string_view text, const std::string& path);
 GridTable parse_grid_csv(std::string_view text, const std::string& path);
 
 // InputError, naming the first entry that differs, unless a run with `now` may go on in the file `path`.

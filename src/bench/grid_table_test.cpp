@@ -22,7 +22,7 @@ GridTable two_layers() {
 
 std::string refused(std::string_view text) {
   try {
-    parse_grid_csv(text, "g.csv");
+    parse_grid(text, "g.jsonl");
   } catch (const InputError& error) {
     return error.what();
   }
@@ -31,9 +31,9 @@ std::string refused(std::string_view text) {
 
 TEST(GridTable, reads_back_what_it_writes) {
   const GridTable table = two_layers();
-  const std::string text = grid_csv(table);
-  const GridTable again = parse_grid_csv(text, "g.csv");
-  EXPECT_EQ(grid_csv(again), text);
+  const std::string text = grid_lines(table);
+  const GridTable again = parse_grid(text, "g.jsonl");
+  EXPECT_EQ(grid_lines(again), text);
   EXPECT_EQ(again.header, table.header);
   ASSERT_EQ(again.results.size(), 2u);
   EXPECT_EQ(again.results[1].layer, table.results[1].layer);
@@ -43,27 +43,34 @@ TEST(GridTable, reads_back_what_it_writes) {
   EXPECT_TRUE(again.has(table.results[1].layer.id));
 }
 
+const std::string kEnd = ": it is not a file of plait bench grid; name another, or remove it";
+
 TEST(GridTable, names_the_line_that_is_none_of_its_own) {
   EXPECT_EQ(
       refused("tokens,ms\n"),
-      "g.csv:1: expected \"# plait bench grid, links=...\": it is not a file of plait bench grid; name another, or "
+      "g.jsonl:1: expected \"# plait bench grid, links=...\": it is not a file of plait bench grid; name another, or "
       "remove it");
-  std::string text = grid_csv(two_layers());
-  EXPECT_EQ(refused(text.substr(0, text.size() - 3)).substr(0, 31), "g.csv:5: expected a whole line:");
-  text.replace(text.find(",12.5,"), 6, ",fast,");
-  EXPECT_EQ(refused(text).substr(0, 40), "g.csv:3: expected a number, not \"fast\": ");
+  EXPECT_EQ(refused("{}\n"), "g.jsonl:1: \"links\" is missing" + kEnd);
+  std::string text = grid_lines(two_layers());
+  EXPECT_EQ(refused(text.substr(0, text.size() - 3)), "g.jsonl:4: expected one JSON object" + kEnd);
+  text.replace(text.find(" 12.5,"), 6, " \"fast\",");
+  EXPECT_EQ(refused(text), "g.jsonl:2: \"ms\" must be a number" + kEnd);
+  const GridTable table = two_layers();
+  const std::string lines = grid_lines(table), first = lines.substr(lines.find('\n') + 1);
+  EXPECT_EQ(refused(lines + first.substr(0, first.find('\n') + 1)),
+            "g.jsonl:5: expected the lines of layer " + table.results[0].layer.id + " together" + kEnd);
 }
 
 TEST(GridTable, goes_on_only_where_nothing_has_changed) {
   GridHeader now = two_layers().header;
-  EXPECT_NO_THROW(expect_same_grid(two_layers().header, now, "g.csv"));
+  EXPECT_NO_THROW(expect_same_grid(two_layers().header, now, "g.jsonl"));
   now.machine = "ef";
   try {
-    expect_same_grid(two_layers().header, now, "g.csv");
+    expect_same_grid(two_layers().header, now, "g.jsonl");
     FAIL();
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(),
-                 "g.csv holds another run: its machine is \"cd\", now it is \"ef\"; name another file to begin anew");
+                 "g.jsonl holds another run: its machine is \"cd\", now it is \"ef\"; name another file to begin anew");
   }
 }
 

@@ -4,13 +4,11 @@
 #include <algorithm>
 
 #include "base/table.h"
+#include "base/units.h"
 #include "bench/grid_report.h"
 
 namespace plait {
 namespace {
-
-std::string times(double ratio) { return std::isnan(ratio) ? "" : fmt::format("{:.2f}x", ratio); }
-std::string percent(double share) { return std::isnan(share) ? "" : fmt::format("{:.1f}%", 100 * share); }
 
 std::string speedup_table(const GridReport& report, const Speedups& speedups) {
   std::vector<std::string> header = {"over " + speedups.over};

@@ -22,18 +22,30 @@ std::string vectors() {
   return __builtin_cpu_supports("avx2") ? ", AVX2" : "";
 }
 
-// What `git describe` says of the folder; changes that are not committed show.
-std::string commit_of(const std::filesystem::path& folder) {
-  const std::string where = folder.empty() ? "." : folder.string();
-  const std::string quoted = "'" + where + "'";
-  if (where.find('\'') != std::string::npos) return "unknown commit";
-  FILE* git = popen(("git -C " + quoted + " describe --always --dirty --exclude '*' 2>/dev/null").c_str(), "r");
-  char line[128] = "";
-  const bool read = git && std::fgets(line, sizeof line, git);
-  if (git) pclose(git);
-  std::string commit = read ? line : "";
-  while (!commit.empty() && commit.back() == '\n') commit.pop_back();
-  return commit.empty() ? "unknown commit" : "commit " + commit;
+// What git prints of the folder, without its last newline.
+std::string git(const std::string& folder, const std::string& words) {
+  if (folder.find('\'') != std::string::npos) return "";
+  FILE* pipe = popen(fmt::format("git -C '{}' {} 2>/dev/null", folder, words).c_str(), "r");
+  std::string printed;
+  char part[256];
+  while (pipe && std::fgets(part, sizeof part, pipe)) printed += part;
+  if (pipe) pclose(pipe);
+  while (printed.ends_with('\n')) printed.pop_back();
+  return printed;
+}
+
+// "commit 3a824c3": of all that the program is made of. Figures in documents may have changed since.
+std::string commit_of(const NumbersPlace& place) {
+  const std::string parent = std::filesystem::path(place.path).parent_path().string();
+  const std::string folder = parent.empty() ? "." : parent;
+  const std::string commit = git(folder, "rev-parse --short HEAD");
+  const std::string changes = git(folder, "status --porcelain -- :/src :/cmake :/CMakeLists.txt");
+  if (place.unnamed == Unnamed::refused && (commit.empty() || !changes.empty()))
+    input_error("{}: {}; commit first, so that the figures say what they are of, or give --unnamed", place.path,
+                commit.empty() ? fmt::format("git names no commit of the folder '{}'", folder)
+                               : "the sources have changes since commit " + commit);
+  if (commit.empty()) return "sources without a commit";
+  return "commit " + commit + (changes.empty() ? "" : " and changes since");
 }
 
 // One word of a command line, in quotes where a shell would cut it.
@@ -69,7 +81,7 @@ std::string command_of(const std::string& bench, std::span<const std::string> ar
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] == "--numbers")
       ++i;
-    else if (!arguments[i].starts_with("--numbers="))
+    else if (!arguments[i].starts_with("--numbers=") && arguments[i] != "--unnamed")
       words.push_back(quoted(arguments[i]));
   }
   return join(words, " ");
@@ -86,18 +98,17 @@ std::string with_section(const std::string& document, const std::string& name, c
   return document.substr(0, first + begin.size()) + trimmed(text) + document.substr(last);
 }
 
-void expect_section(const std::string& path, const std::string& name) { with_section(read_text(path), name, "", path); }
+void expect_place(const NumbersPlace& place) {
+  with_section(read_text(place.path), place.section, "", place.path);
+  commit_of(place);
+}
 
 std::string fenced(const std::string& printed) { return fmt::format("```\n{}```\n", trimmed(printed)); }
 
-void write_numbers(const std::string& path, const Numbers& numbers) {
-  const std::string commit = commit_of(std::filesystem::path(path).parent_path());
+void write_numbers(const NumbersPlace& place, const Numbers& numbers) {
   const std::string text =
-      fmt::format("    {}\n\n{}; {}.\n\n{}", numbers.command, this_machine(), commit, numbers.text);
-  const std::string document = with_section(read_text(path), numbers.section, text, path);
-  DurableFile file(path);
-  file.write(document);
-  file.commit();
+      fmt::format("    {}\n\n{}; {}.\n\n{}", numbers.command, this_machine(), commit_of(place), numbers.text);
+  write_text(place.path, with_section(read_text(place.path), place.section, text, place.path));
 }
 
 }  // namespace plait

@@ -14,9 +14,10 @@ Overlap overlap(const Schedule& schedule, const Timeline& timeline) {
 
 double wire_rate(const RecordedSteps& recorded, double share) {
   const Schedule& s = recorded.schedule;
-  const std::vector<StepCost> costs = step_costs(s, check(s), default_machine());
+  const Types types = check(s);
+  const Item item{.real = s.precision == Precision::mixed ? 2 : 4};
   double bytes = 0, seconds = 0;
-  for (int step : issue_order(s)) bytes += costs[step].wire_bytes;
+  for (int step : issue_order(s)) bytes += wire_cost(s, types, s.steps[step], item).bytes;
   for (const TimeSpan& span : recorded.fastest().spans) {
     const Step& step = s.steps[span.step];
     if (as<Einsum>(step.op) && step.in.size() == 3) seconds += (span.end - span.start) / s.mesh.ranks();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "data/corpus.h"
+#include "plan/flops.h"
 
 namespace plait {
 namespace {
@@ -32,7 +33,7 @@ TEST(BenchStep, counts_the_products_that_the_schedule_names) {
     const std::vector<std::string> overrides = {mesh, "mesh.ep=2"};
     Config config = resolve(parse_config(kSmall, "small", overrides));
     validate(config);
-    const double named = step_flops(build_step(run_shape(config)));
+    const double named = total_flops(build_step(run_shape(config)).schedule);
     const double squares = 7.0 * 2 * (4 * 2) * 16 * 16 * 8;  // products, layers, heads of all sequences, S, S, A
     EXPECT_NEAR(bench_step(config, 1).product_flops / (named + squares), 1, 1e-12) << mesh;
   }

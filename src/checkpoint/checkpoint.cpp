@@ -47,12 +47,6 @@ void write_tensors(const std::string& path, const std::vector<TensorInfo>& tenso
   writer.finish();
 }
 
-void write_text(const std::string& path, const std::string& text) {
-  DurableFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 // Out of sight first, so that a removal cut short never leaves half a checkpoint under a checkpoint's name.
 void remove_checkpoint(const std::string& dir, int64_t step) {
   const auto hidden = fmt::format("{}/.{}.old", dir, folder_name(step));
@@ -90,7 +84,8 @@ JsonObject read_state(const std::string& folder) {
 }
 
 std::string describe(const TensorInfo& info) {
-  return fmt::format("{} [{}]", at::toString(info.dtype), fmt::join(info.shape, ", "));
+  const bool known = info.dtype != at::ScalarType::Undefined;
+  return fmt::format("{} [{}]", known ? at::toString(info.dtype) : "of an unknown type", fmt::join(info.shape, ", "));
 }
 
 // Real numbers are converted: a run of any precision goes on from one of any other.

@@ -13,7 +13,6 @@
 #include <set>
 
 #include "base/errors.h"
-#include "base/json.h"
 #include "base/random.h"
 
 namespace plait {
@@ -25,20 +24,31 @@ constexpr int64_t kLengthBytes = 8;
 constexpr int64_t kLongestHeader = 100'000'000;
 constexpr size_t kDigits = 16;
 
+struct StoredType {
+  std::string_view name;
+  at::ScalarType dtype;
+  bool ours;  // our files hold it; the others come from other programs
+};
+constexpr StoredType kTypes[] = {{"F32", at::kFloat, true},      {"F64", at::kDouble, true}, {"I64", at::kLong, true},
+                                 {"BF16", at::kBFloat16, false}, {"F16", at::kHalf, false},  {"I32", at::kInt, false},
+                                 {"U8", at::kByte, false}};
+
 std::string_view name_of(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kFloat: return "F32";
-    case at::kDouble: return "F64";
-    case at::kLong: return "I64";
-    default: expects(false, "safetensors files of ours hold float32, float64 and int64"); return "";
-  }
+  const auto* type = std::ranges::find(kTypes, dtype, &StoredType::dtype);
+  expects(type != std::end(kTypes) && type->ours, "safetensors files of ours hold float32, float64 and int64");
+  return type->name;
 }
 
-std::optional<at::ScalarType> dtype_of(std::string_view name) {
-  for (const auto dtype : {at::kFloat, at::kDouble, at::kLong}) {
-    if (name == name_of(dtype)) return dtype;
-  }
-  return {};
+// Undefined where it is none of those.
+at::ScalarType dtype_of(std::string_view name) {
+  const auto* type = std::ranges::find(kTypes, name, &StoredType::name);
+  return type == std::end(kTypes) ? at::ScalarType::Undefined : type->dtype;
+}
+
+std::string names_of_types() {
+  std::vector<std::string_view> names;
+  for (const StoredType& type : kTypes) names.push_back(type.name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
@@ -61,14 +71,17 @@ uint64_t checksum(std::span<const std::byte> bytes) {
 std::string digits(const at::Tensor& tensor) { return fmt::format("{:016x}", checksum(bytes_of(tensor))); }
 
 std::string header_of(const std::vector<TensorInfo>& tensors, std::string_view checksums) {
-  std::string json = fmt::format(R"({{"__metadata__":{{"checksums":"{}"}})", checksums);
+  nlohmann::ordered_json header;
+  header["__metadata__"]["checksums"] = checksums;
   int64_t offset = 0;
   for (const auto& tensor : tensors) {
-    json += fmt::format(R"(,{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", json_quoted(tensor.name),
-                        name_of(tensor.dtype), fmt::join(tensor.shape, ","), offset, offset + tensor.bytes());
+    auto& entry = header[tensor.name];
+    entry["dtype"] = name_of(tensor.dtype);
+    entry["shape"] = tensor.shape;
+    entry["data_offsets"] = {offset, offset + tensor.bytes()};
     offset += tensor.bytes();
   }
-  json += '}';
+  std::string json = header.dump();
   json.resize((json.size() + 7) / 8 * 8, ' ');
   return json;
 }
@@ -84,19 +97,21 @@ std::optional<int64_t> bytes_of_shape(const std::vector<int64_t>& shape, int64_t
 
 struct Entry {
   TensorInfo info;
+  std::string type;  // as the file names it
   int64_t begin, end;
 };
 
 // Checks one header entry by itself. Any surprise in the JSON is caught by the caller.
 Entry read_entry(const std::string& path, const std::string& name, const nlohmann::json& json) {
-  const auto type = json.at("dtype").get<std::string>();
-  const auto dtype = dtype_of(type);
-  if (!dtype) input_error("{}: tensor '{}' has type {}; expected F32, F64 or I64", path, name, type);
   const auto offsets = json.at("data_offsets").get<std::vector<int64_t>>();
-  Entry entry{.info = {.name = name, .shape = json.at("shape").get<std::vector<int64_t>>(), .dtype = *dtype}};
-  const auto expected = bytes_of_shape(entry.info.shape, at::elementSize(*dtype));
+  auto shape = json.at("shape").get<std::vector<int64_t>>();
+  auto type = json.at("dtype").get<std::string>();
+  const at::ScalarType dtype = dtype_of(type);
+  Entry entry{.info = {.name = name, .shape = std::move(shape), .dtype = dtype}, .type = std::move(type)};
+  const bool known = entry.info.dtype != at::ScalarType::Undefined;
+  const auto expected = bytes_of_shape(entry.info.shape, known ? at::elementSize(entry.info.dtype) : 0);
   if (!expected || offsets.size() != 2 || offsets[0] < 0 || offsets[1] < offsets[0] ||
-      offsets[1] - offsets[0] != *expected) {
+      (known && offsets[1] - offsets[0] != *expected)) {
     input_error("{}: tensor '{}' of shape [{}] has data at [{}]; expected {} bytes", path, name,
                 fmt::join(entry.info.shape, ", "), fmt::join(offsets, ", "), expected.value_or(-1));
   }
@@ -186,7 +201,7 @@ SafetensorsFile::SafetensorsFile(std::string path) : path_(std::move(path)) {
     auto entries = read_entries(path_, header);
     check_contiguous(path_, entries, file_bytes - data_at);
     for (auto& entry : entries) {
-      places_[entry.info.name] = {.index = tensors_.size(), .offset = data_at + entry.begin};
+      places_[entry.info.name] = {.index = tensors_.size(), .offset = data_at + entry.begin, .type = entry.type};
       tensors_.push_back(std::move(entry.info));
     }
     if (header.contains("__metadata__")) checksums_ = header["__metadata__"].value("checksums", "");
@@ -202,7 +217,9 @@ SafetensorsFile::SafetensorsFile(std::string path) : path_(std::move(path)) {
 at::Tensor SafetensorsFile::read(const std::string& name) const {
   const auto place = places_.find(name);
   if (place == places_.end()) input_error("{}: holds no tensor '{}'", path_, name);
-  const auto& [index, offset] = place->second;
+  const auto& [index, offset, type] = place->second;
+  if (tensors_[index].dtype == at::ScalarType::Undefined)
+    input_error("{}: tensor '{}' has type {}; expected one of {}", path_, name, type, names_of_types());
   const auto tensor = at::empty(tensors_[index].shape, tensors_[index].dtype);
   std::ifstream file(path_, std::ios::binary);
   file.seekg(offset);

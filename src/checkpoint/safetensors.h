@@ -16,9 +16,11 @@ namespace plait {
 struct TensorInfo {
   std::string name;
   std::vector<int64_t> shape;
-  at::ScalarType dtype = at::kFloat;  // float32, float64 or int64
+  // Ours: float32, float64 or int64. Of other programs also bfloat16, float16, int32 and uint8, and Undefined for any
+  // other type.
+  at::ScalarType dtype = at::kFloat;
 
-  int64_t bytes() const;
+  int64_t bytes() const;  // REQUIRES a type that is known
   bool operator==(const TensorInfo&) const = default;
 };
 
@@ -43,19 +45,21 @@ class SafetensorsWriter {
 class SafetensorsFile {
  public:
   // Reads and checks the header: InputError in one line for any damage (names the file, what was read, what was
-  // expected).
+  // expected). A tensor of a type that is not known is listed, and refused only when it is read.
   explicit SafetensorsFile(std::string path);
 
   const std::vector<TensorInfo>& tensors() const { return tensors_; }  // in the order of their data
   bool has(const std::string& name) const { return places_.contains(name); }
 
-  // InputError for an unknown name, for a file that has become shorter, and for data that differs from its checksum.
+  // InputError for an unknown name, for a type that is none of ours, for a file that has become shorter, and for data
+  // that differs from its checksum.
   at::Tensor read(const std::string& name) const;
 
  private:
   struct Place {
     size_t index;    // in tensors_
     int64_t offset;  // in the file
+    std::string type;
   };
 
   std::string path_;

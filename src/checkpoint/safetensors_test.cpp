@@ -72,6 +72,31 @@ TEST(Safetensors, reads_files_of_other_programs_without_checksums) {
   EXPECT_EQ(complaint(folder / "x", file_of(header, 8)), "accepted");
 }
 
+TEST(Safetensors, reads_what_other_programs_hold_and_refuses_only_what_is_asked_for) {
+  const ScratchFolder folder;
+  const std::string header =
+      R"({"h":{"dtype":"F16","shape":[2],"data_offsets":[0,4]},"b":{"dtype":"BF16","shape":[1],"data_offsets":[4,6]},)"
+      R"("i":{"dtype":"I32","shape":[1],"data_offsets":[6,10]},"u":{"dtype":"U8","shape":[2],"data_offsets":[10,12]},)"
+      R"("q":{"dtype":"F4","shape":[3],"data_offsets":[12,14]},"w":{"dtype":"F32","shape":[1],"data_offsets":[14,18]}})";
+  const auto bytes = file_of(header, 0) + std::string("\x00\x3c\x00\xc0", 4) + std::string("\x80\x3f", 2) +
+                     std::string("\xfe\xff\xff\xff", 4) + std::string("\x07\xff", 2) + "qq" +
+                     std::string("\x00\x00\x00\x3f", 4);
+  spill(folder / "x", bytes);
+  const SafetensorsFile file(folder / "x");
+  const auto values = [&](const char* name) {
+    const at::Tensor t = file.read(name).to(at::kDouble);
+    return std::vector<double>(t.const_data_ptr<double>(), t.const_data_ptr<double>() + t.numel());
+  };
+  EXPECT_EQ(file.tensors().size(), 6u);
+  EXPECT_EQ(values("h"), (std::vector<double>{1, -2}));
+  EXPECT_EQ(values("b"), (std::vector<double>{1}));
+  EXPECT_EQ(values("i"), (std::vector<double>{-2}));
+  EXPECT_EQ(values("u"), (std::vector<double>{7, 255}));
+  EXPECT_EQ(values("w"), (std::vector<double>{0.5}));
+  EXPECT_EQ(refusal<InputError>([&] { file.read("q"); }),
+            (folder / "x") + ": tensor 'q' has type F4; expected one of F32, F64, I64, BF16, F16, I32, U8");
+}
+
 TEST(Safetensors, costs_a_small_header_beyond_the_payload) {
   const ScratchFolder folder;
   std::vector<TensorInfo> tensors;
@@ -128,8 +153,8 @@ TEST(Safetensors, says_in_one_line_what_is_wrong_with_a_file) {
             path + ": says its header has 9187201950435737471 bytes, but the file has 8");
   EXPECT_NE(says("{]", 0).find("the header is damaged"), std::string::npos);
   EXPECT_NE(says("[1,2]", 0).find("the header is damaged"), std::string::npos);
-  EXPECT_EQ(says(R"({"w":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})", 4),
-            path + ": tensor 'w' has type BF16; expected F32, F64 or I64");
+  EXPECT_EQ(says(R"({"w":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]}})", 2),
+            path + ": tensor 'w' has type F8_E4M3; expected one of F32, F64, I64, BF16, F16, I32, U8");
   EXPECT_EQ(says(R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,20]}})", 20),
             path + ": tensor 'w' of shape [2, 3] has data at [0, 20]; expected 24 bytes");
   EXPECT_EQ(says(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 12),

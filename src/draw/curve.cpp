@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/markup.h"
+
 namespace plait {
 namespace {
 
@@ -30,21 +32,6 @@ constexpr std::string_view kStyle = R"(<style>
   }
 </style>
 )";
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else
-      out += c;
-  }
-  return out;
-}
 
 struct Range {
   double low, high;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/markup.h"
 #include "base/units.h"
 
 namespace plait {
@@ -29,12 +30,6 @@ constexpr Series kSeries[] = {{Collective::all_reduce, "#d9730d"},
                               {Collective::all_gather, "#2f6fdb"},
                               {Collective::reduce_scatter, "#2a9d6f"},
                               {Collective::all_to_all, "#a04cc9"}};
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
-  return out;
-}
 
 std::string words(std::string_view kind, double x, double y, std::string_view text) {
   return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", kind, x, y, escaped(text));

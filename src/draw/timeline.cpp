@@ -6,9 +6,7 @@
 #include <map>
 #include <set>
 
-#include "base/json.h"
 #include "base/units.h"
-#include "draw/timeline_rows.h"
 #include "schedule/text.h"
 
 namespace plait {
@@ -126,57 +124,6 @@ Drawing drawing(const Schedule& schedule, const Machine& machine, std::string ti
           .notes = step_notes(schedule, types, step_costs(schedule, types, machine)),
           .lanes = lane_names(machine),
           .memory = plan_memory(schedule, types, {}).curve};
-}
-
-std::vector<TimelineRow> timeline_rows(const Drawing& drawing) {
-  std::map<std::vector<int>, TimelineRow> rows;
-  for (const TimeSpan& span : drawing.timeline.spans) {
-    if (span.end <= span.start) continue;
-    TimelineRow& row = rows[{span.rank, span.lane}];
-    row.rank = span.rank, row.lane = span.lane;
-    row.spans.push_back(&span);
-    row.busy += span.end - span.start;
-  }
-  std::vector<TimelineRow> sorted;
-  for (auto& [place, row] : rows) sorted.push_back(std::move(row));
-  return sorted;
-}
-
-std::vector<PartSpan> part_spans(const Drawing& drawing) {
-  std::vector<PartSpan> parts;
-  for (const TimeSpan& span : drawing.timeline.spans) {
-    if (span.rank != 0 || span.end <= span.start) continue;
-    const std::string& name = drawing.notes[span.step].part;
-    if (parts.empty() || parts.back().name != name) {
-      const double start = parts.empty() ? span.start : std::max(span.start, parts.back().end);
-      parts.push_back({name, start, start});
-    }
-    parts.back().end = std::max(parts.back().end, span.end);
-  }
-  return parts;
-}
-
-std::string chrome_trace(const Drawing& drawing) {
-  std::string events;
-  const auto put = [&](const std::string& event) { events += (events.empty() ? "\n" : ",\n") + event; };
-  for (const TimelineRow& row : timeline_rows(drawing)) {
-    put(fmt::format(R"({{"ph":"M","name":"process_name","pid":{0},"args":{{"name":"rank {0}"}}}})", row.rank));
-    put(fmt::format(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})", row.rank, row.lane,
-                    json_quoted(drawing.lanes[row.lane])));
-    for (const TimeSpan* span : row.spans) {
-      const StepNote& note = drawing.notes[span->step];
-      std::string lines;
-      for (const std::string& line : note.lines) lines += (lines.empty() ? "" : "; ") + line;
-      const std::string waited =
-          span->met > span->start ? fmt::format(R"(,"waited_us":{:.3f})", (span->met - span->start) * 1e6) : "";
-      put(fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"name":{},"cat":{},"args":{{)"
-                      R"("step":{},"value":{},"about":{}{}}}}})",
-                      row.rank, row.lane, span->start * 1e6, (span->end - span->start) * 1e6, json_quoted(note.title),
-                      json_quoted(name(note.kind)), span->step, json_quoted(note.name), json_quoted(lines), waited));
-    }
-  }
-  return fmt::format("{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"title\":{}}},\"traceEvents\":[{}\n]}}\n",
-                     json_quoted(drawing.title), events);
 }
 
 }  // namespace plait

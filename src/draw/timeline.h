@@ -10,6 +10,7 @@ namespace plait {
 enum class StepKind { product, attention, other, update, all_reduce, all_gather, reduce_scatter, all_to_all };
 inline constexpr int kStepKinds = 8;
 std::string_view name(StepKind kind);
+std::string_view colour(StepKind kind);
 
 struct StepNote {
   StepKind kind = StepKind::other;

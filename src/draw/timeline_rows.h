@@ -1,4 +1,4 @@
-// What the drawings share: rows, parts of a step over time, colours.
+// What the drawings share: rows, and parts of a step over time.
 #pragma once
 #include "draw/timeline.h"
 
@@ -20,7 +20,5 @@ struct PartSpan {
 
 // The parts of the step as its first rank computes them, one after the other.
 std::vector<PartSpan> part_spans(const Drawing& drawing);
-
-std::string_view colour(StepKind kind);
 
 }  // namespace plait

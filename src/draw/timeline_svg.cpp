@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/markup.h"
 #include "base/units.h"
 #include "draw/timeline_rows.h"
 
@@ -20,12 +21,6 @@ text { font: 11px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #7d859
 .box { shape-rendering: crispEdges } .wait { shape-rendering: crispEdges; fill-opacity: .3 }
 </style>
 )";
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
-  return out;
-}
 
 // 1, 2 or 5 times a power of ten seconds: about ten of them in the whole.
 double tick(double whole) {

@@ -55,11 +55,4 @@ MessageFit fit_messages(std::span<const MessageSample> samples) {
   return fit;
 }
 
-double median(std::vector<double> values) {
-  expects(!values.empty(), "a median needs values");
-  std::ranges::sort(values);
-  const size_t half = values.size() / 2;
-  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 }  // namespace plait

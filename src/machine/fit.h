@@ -20,7 +20,4 @@ struct MessageFit {
 // REQUIRES samples of different sizes, or at least one; all of them take time.
 MessageFit fit_messages(std::span<const MessageSample> samples);
 
-// The middle one, or the mean of the two. REQUIRES at least one.
-double median(std::vector<double> values);
-
 }  // namespace plait

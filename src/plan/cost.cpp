@@ -122,10 +122,11 @@ StepCost message(const Pricing& p, const Step& step, WireCost wire) {
 }
 
 StepCost computation(const Pricing& p, const Step& step) {
-  StepCost cost{.memory_bytes = memory_bytes(p, step)};
+  StepCost cost{.flops = traits_of(step.op).cost.flops({p.mesh(), p.types, step}),
+                .memory_bytes = memory_bytes(p, step)};
   if (only_renames(step.op)) return cost;
   const Cost& traits = traits_of(step.op).cost;
-  cost.flops = traits.flops({p.mesh(), p.types, step}) * busiest(p, step);
+  cost.flops *= busiest(p, step);
   const double rate = as<Einsum>(step.op) ? product_rate(p.machine, product_size(p.mesh(), step, p.types))
                                           : p.machine.flops * traits.pace;
   cost.seconds +=

@@ -17,9 +17,9 @@ int64_t rounded(int64_t bytes) {
 
 }  // namespace
 
-Block::~Block() { owner_->give_back(std::move(bytes_), asked_); }
+BufferBlock::~BufferBlock() { owner_->give_back(std::move(bytes_), asked_); }
 
-void Block::retag(MemoryTag tag) {
+void BufferBlock::retag(MemoryTag tag) {
   owner_->retag(asked_, tag);
   asked_.tag = tag;
 }
@@ -39,16 +39,16 @@ BlockPtr Buffers::take(int64_t bytes, MemoryTag tag) {
   peak_ = std::max(peak_, in_use_);
   asked_.at(tag) += bytes;
   if (asked_.total() > asked_at_peak_.total()) asked_at_peak_ = asked_;
-  return std::make_shared<Block>(shared_from_this(), std::move(memory), Block::Asked{bytes, tag});
+  return std::make_shared<BufferBlock>(shared_from_this(), std::move(memory), BufferBlock::Asked{bytes, tag});
 }
 
-void Buffers::retag(const Block::Asked& asked, MemoryTag tag) {
+void Buffers::retag(const BufferBlock::Asked& asked, MemoryTag tag) {
   const std::lock_guard lock(mutex_);
   asked_.at(asked.tag) -= asked.bytes;
   asked_.at(tag) += asked.bytes;
 }
 
-void Buffers::give_back(at::Tensor bytes, const Block::Asked& asked) {
+void Buffers::give_back(at::Tensor bytes, const BufferBlock::Asked& asked) {
   const std::lock_guard lock(mutex_);
   asked_.at(asked.tag) -= asked.bytes;
   in_use_ -= bytes.numel();

@@ -15,17 +15,17 @@ namespace plait {
 class Buffers;
 
 // A piece of memory; the last owner's end gives it back. Views of one value share their block.
-class Block {
+class BufferBlock {
  public:
   struct Asked {
     int64_t bytes = 0;
     MemoryTag tag;
   };
-  Block(std::shared_ptr<Buffers> owner, at::Tensor bytes, Asked asked)
+  BufferBlock(std::shared_ptr<Buffers> owner, at::Tensor bytes, Asked asked)
       : owner_(std::move(owner)), bytes_(std::move(bytes)), asked_(asked) {}
-  ~Block();
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
+  ~BufferBlock();
+  BufferBlock(const BufferBlock&) = delete;
+  BufferBlock& operator=(const BufferBlock&) = delete;
   void* data() const { return bytes_.data_ptr(); }
   // It is counted as something else from now on.
   void retag(MemoryTag tag);
@@ -35,7 +35,7 @@ class Block {
   at::Tensor bytes_;
   Asked asked_;
 };
-using BlockPtr = std::shared_ptr<Block>;
+using BlockPtr = std::shared_ptr<BufferBlock>;
 
 class Buffers : public std::enable_shared_from_this<Buffers> {
  public:
@@ -53,9 +53,9 @@ class Buffers : public std::enable_shared_from_this<Buffers> {
   MemoryUse asked_at_peak() const { return locked(asked_at_peak_); }
 
  private:
-  friend class Block;
-  void give_back(at::Tensor bytes, const Block::Asked& asked);
-  void retag(const Block::Asked& asked, MemoryTag tag);
+  friend class BufferBlock;
+  void give_back(at::Tensor bytes, const BufferBlock::Asked& asked);
+  void retag(const BufferBlock::Asked& asked, MemoryTag tag);
 
   template <class T>
   T locked(const T& what) const {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/statistics.h"
+
 namespace plait {
 
 double cpu_ms() {
@@ -20,21 +22,20 @@ void Timings::merge(const Timings& other) {
 }
 
 double Timings::least() const {
-  return sorted([](const Stretch& s) { return ms(s.end - s.begin); }).front();
+  return std::ranges::min(all([](const Stretch& s) { return ms(s.end - s.begin); }));
 }
 
 double Timings::median() const {
-  return sorted([](const Stretch& s) { return ms(s.end - s.begin); })[all_.size() / 2];
+  return plait::median(all([](const Stretch& s) { return ms(s.end - s.begin); }));
 }
 
 double Timings::least_cpu() const {
-  return sorted([](const Stretch& s) { return s.cpu_ms; }).front();
+  return std::ranges::min(all([](const Stretch& s) { return s.cpu_ms; }));
 }
 
-std::vector<double> Timings::sorted(double (*value)(const Stretch&)) const {
+std::vector<double> Timings::all(double (*value)(const Stretch&)) const {
   std::vector<double> values;
   for (const Stretch& s : all_) values.push_back(value(s));
-  std::sort(values.begin(), values.end());
   return values;
 }
 

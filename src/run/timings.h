@@ -34,7 +34,7 @@ class Timings {
   bool last_is_fastest() const { return ms(all_.back().end - all_.back().begin) <= least(); }
 
  private:
-  std::vector<double> sorted(double (*value)(const Stretch&)) const;
+  std::vector<double> all(double (*value)(const Stretch&)) const;
   std::vector<Stretch> all_;
 };
 

@@ -1,33 +1,19 @@
 #include "train/explain.h"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
-
 #include <algorithm>
 #include <map>
 
 #include "base/errors.h"
+#include "base/statistics.h"
 #include "plan/choose.h"
 #include "run/profile.h"
 #include "schedule/wire_bytes.h"
+#include "train/texts.h"
 
 namespace plait {
 namespace {
 
 double seconds(const Span& span) { return std::chrono::duration<double>(span.end - span.begin).count(); }
-
-// By rank, then step.
-std::vector<std::vector<double>> of_all_ranks(wire::Group& everyone, std::vector<double> mine) {
-  const int64_t n = static_cast<int64_t>(mine.size());
-  const at::Tensor all = at::empty({everyone.size(), n}, at::kDouble);
-  everyone.all_gather(at::from_blob(mine.data(), {n}, at::kDouble), all);
-  std::vector<std::vector<double>> rows;
-  for (int64_t r = 0; r < everyone.size(); ++r) {
-    const double* row = all.const_data_ptr<double>() + r * n;
-    rows.emplace_back(row, row + n);
-  }
-  return rows;
-}
 
 // What the last one of each rank's group saw: the shortest time.
 double shortest_in_group(const Schedule& schedule, const Step& step, const std::vector<double>& by_rank, int rank) {
@@ -52,10 +38,7 @@ void StepWatch::end() {
 std::vector<double> StepWatch::medians() const {
   expects(runs_ > 0, "medians: nothing was measured");
   std::vector<double> medians;
-  for (std::vector<double> times : all_) {
-    std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
-    medians.push_back(times[times.size() / 2]);
-  }
+  for (const std::vector<double>& times : all_) medians.push_back(median(times));
   return medians;
 }
 

@@ -22,7 +22,8 @@ namespace {
 class Speaker {
  public:
   Speaker(const Checkpoint& checkpoint, const Catalogue& catalogue)
-      : config_(resolve(parse_config(checkpoint.config(), "the checkpoint's config", {}, {}, catalogue))), sizes_(sizes()) {
+      : config_(resolve(parse_config(checkpoint.config(), "the checkpoint's config", {}, {}, catalogue))),
+        sizes_(sizes()) {
     const Schedule s = build_logits(with_batch(sizes_, 1, 1)).schedule;
     const StepTypes where{s.mesh, 0, {}, {}, full_precision(dtype_of(config_))};
     for (const Leaf& leaf : s.leaves)

@@ -10,8 +10,10 @@
 
 #include "base/errors.h"
 #include "base/files.h"
+#include "base/statistics.h"
 #include "draw/curve.h"
 #include "launch/board.h"
+#include "plan/flops.h"
 #include "run/recording.h"
 #include "train/agreement.h"
 #include "train/lr.h"
@@ -87,7 +89,7 @@ class Walk {
         trainer_(config_, run_shape(run), corpus, context, kept(run, observer)),
         world_(wire::everyone(*context.world, context.rank)),
         rate_{config_.optim.lr, config_.optim.min_lr, config_.optim.warmup_steps, config_.train.steps},
-        flops_(step_flops(trainer_.schedule())) {
+        flops_(total_flops(trainer_.schedule().schedule)) {
     if (observer_.memory) rows_.emplace(trainer_.executor(), context_);
     if (observer_.explanation) watch_.emplace(trainer_.schedule().schedule);
     observe();
@@ -133,8 +135,7 @@ class Walk {
     const Schedule& schedule = trainer_.schedule().schedule;
     Explanation told =
         explain(explain(schedule, run_.machine, run_shape(run_).lanes), schedule, watch_->medians(), *world_);
-    std::ranges::nth_element(step_seconds_, step_seconds_.begin() + static_cast<int64_t>(step_seconds_.size() / 2));
-    told.measured = step_seconds_[step_seconds_.size() / 2];
+    told.measured = median(step_seconds_);
     if (rank_ == 0) observer_.explanation(told);
   }
 

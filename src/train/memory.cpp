@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "checkpoint/gathered.h"
 #include "run/profile.h"
-#include "train/loop.h"
+#include "train/run_shape.h"
 
 namespace plait {
 namespace {

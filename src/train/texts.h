@@ -1,4 +1,4 @@
-// Texts between ranks, for agreeing before a run.
+// Texts and numbers between ranks, for agreeing before a run and telling after it.
 #pragma once
 #include <string>
 #include <vector>
@@ -15,5 +15,8 @@ std::vector<std::string> texts_of_all(wire::Group& group, const std::string& min
 
 // One number of each.
 std::vector<uint64_t> numbers_of_all(wire::Group& group, uint64_t mine);
+
+// By place in the group, then as given; every member gives as many.
+std::vector<std::vector<double>> of_all_ranks(wire::Group& group, std::vector<double> mine);
 
 }  // namespace plait

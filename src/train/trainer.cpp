@@ -10,7 +10,6 @@
 #include "base/errors.h"
 #include "base/random.h"
 #include "data/batch.h"
-#include "plan/simulate.h"
 #include "train/feed.h"
 
 namespace plait {
@@ -173,14 +172,6 @@ at::Tensor Trainer::whole_gradient(const std::string& parameter) {
 uint64_t Trainer::fingerprint(const std::string& leaf) const {
   const at::Tensor part = executor_.bound(leaf);
   return hash_name({static_cast<const char*>(part.data_ptr()), part.nbytes()});
-}
-
-double step_flops(const TrainingStep& step) {
-  const Schedule& s = step.schedule;
-  const std::vector<StepCost> costs = step_costs(s, check(s), default_machine());
-  double sum = 0;
-  for (int i : issue_order(s)) sum += costs[i].flops;
-  return sum * s.mesh.ranks();
 }
 
 }  // namespace plait

@@ -73,8 +73,4 @@ class Trainer {
   Joiner joiner_;
 };
 
-// Floating-point operations of the matrix products and attention of one training step, in the world, by the types
-// (rows at their expected number).
-double step_flops(const TrainingStep& step);
-
 }  // namespace plait

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <future>
 
+#include "base/statistics.h"
 #include "machine/fit.h"
 #include "run/timings.h"
 

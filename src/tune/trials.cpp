@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 
+#include "base/statistics.h"
 #include "machine/fit.h"
 #include "train/texts.h"
 #include "tune/group_clock.h"

@@ -1,6 +1,9 @@
 // What every wire demands of the arguments of a collective, O(1) or O(members). ContractError when broken.
 #pragma once
-#include "wire/group.h"
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
 
 namespace plait::wire {
 

@@ -3,12 +3,32 @@
 // shares, else block by block through slots.
 #pragma once
 #include <concepts>
+#include <functional>
+#include <string>
 
+#include "launch/board.h"
+#include "launch/patience.h"
 #include "wire/direct.h"
-#include "wire/node/group.h"
+#include "wire/group.h"
 #include "wire/node/layout.h"
 
 namespace plait::wire {
+
+class NodeMemory;
+
+// What the wire knows of a member, besides the memory that it shares.
+struct MemberOptions {
+  std::vector<int> ranks = {};  // the members, as ranks of the world
+  int member = 0;
+  Seconds timeout{300};  // of every wait
+  launch::Patience patience;
+  std::function<std::string(int)> name = {};  // a rank of the world in words
+  LaneBoard* lane = nullptr;                  // where it tells what it does
+  const std::atomic<bool>* ended = nullptr;   // set: every wait ends with Abandoned
+  std::function<void()> progress = {};        // between looks: what this rank has sent elsewhere goes on
+  const NodeMemory* shared = nullptr;         // where its tensors may lie for all to reach; null: nothing is shared
+  std::vector<std::byte*> memory_of = {};     // each member's such memory, as this process reaches it
+};
 
 // One member's side of one collective.
 struct NodeCall {

@@ -1,8 +1,7 @@
-#include "model/model.h"
-
 #include "base/errors.h"
 #include "model/architectures/code.h"
 #include "model/blocks/head.h"
+#include "model/model.h"
 #include "passes/rewrite.h"
 
 namespace plait {

@@ -1,6 +1,4 @@
 // Reads TOML and overrides into a Config, and writes it back; see config_keys.cpp for the keys themselves.
-#include "config/config.h"
-
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
@@ -12,6 +10,7 @@
 #include "base/errors.h"
 #include "base/table.h"
 #include "base/text.h"
+#include "config/config.h"
 #include "config/config_keys.h"
 
 namespace plait {
