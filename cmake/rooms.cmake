@@ -20,7 +20,7 @@ set_property(GLOBAL PROPERTY PLAIT_ROOMS "")
 set_property(GLOBAL PROPERTY PLAIT_TESTING "")
 
 function(plait_flags target kind)
-  target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include/plait>)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-unused-parameter -Wno-restrict -Wno-stringop-overflow -Wno-missing-field-initializers -march=${PLAIT_ARCH}
                          $<$<BOOL:${PLAIT_SHORT_COPIES}>:-mmove-max=128 -mstore-max=128>)
   if(PLAIT_SANITIZE)
@@ -141,10 +141,11 @@ function(plait_program name room)
   plait_precompiled(${name} torch)
 endfunction()
 
-# tests/*_test.cpp, and what they share: what no single room can promise.
+# tests/*_test.cpp, and what they share: what no single room can promise. tests/extension/ is what a program adds to Plait.
 function(plait_tests_across_rooms)
-  file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*.cpp)
+  file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*.cpp ${CMAKE_SOURCE_DIR}/tests/extension/*.cpp)
   if(tests)
     plait_test(across_test torch ${tests})
+    target_include_directories(across_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   endif()
 endfunction()

@@ -1,7 +1,10 @@
-# LibTorch as one target, torch::cpu. Not find_package(Torch): that asks for a whole CUDA toolkit whenever the libraries
+# LibTorch as one target, torch::cpu; also read by projects that use the installed Plait. Not find_package(Torch): that asks for a whole CUDA toolkit whenever the libraries
 # were built with CUDA, and links more than we call. Looked for in PLAIT_TORCH_DIR, in the folder that `./plait setup`
 # wrote to .plait/torch_dir, and where CMAKE_PREFIX_PATH points.
-set(PLAIT_TORCH_DIR "" CACHE PATH "folder that holds LibTorch's include/ and lib/")
+if(NOT PLAIT_TORCH_DIR)
+  set(PLAIT_TORCH_DIR "" CACHE PATH "folder that holds LibTorch's include/ and lib/")
+endif()
+include(${CMAKE_CURRENT_LIST_DIR}/torch_version.cmake)
 set(torch_hint ${PLAIT_TORCH_DIR})
 if(NOT torch_hint AND EXISTS ${CMAKE_SOURCE_DIR}/.plait/torch_dir)
   file(STRINGS ${CMAKE_SOURCE_DIR}/.plait/torch_dir torch_hint LIMIT_COUNT 1)
@@ -33,8 +36,9 @@ set(fmt_first ${CMAKE_BINARY_DIR}/first)
 get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
 file(MAKE_DIRECTORY ${fmt_first})
 file(CREATE_LINK ${fmt_include}/fmt ${fmt_first}/fmt SYMBOLIC)
+target_include_directories(torch::cpu BEFORE INTERFACE ${fmt_first})
 
 function(plait_torch target)
-  target_include_directories(${target} BEFORE PUBLIC ${fmt_first})
+  target_include_directories(${target} BEFORE PUBLIC $<BUILD_INTERFACE:${fmt_first}>)
   target_link_libraries(${target} PUBLIC torch::cpu)
 endfunction()

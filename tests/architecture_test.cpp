@@ -1,77 +1,18 @@
-// An architecture from outside: no attention, a norm behind each layer, an adapter that starts at zero beside experts
-// of every layer. A config names it; it is refused, initialised, trained and compared with one rank as those of Plait
-// are.
+// An architecture from outside (extension/adapters.cpp): a config names it; it is refused, initialised, trained and
+// compared with one rank as those of Plait are.
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
 
 #include "base/testing/scratch_folder.h"
 #include "checkpoint/parts.h"
-#include "config/checks.h"
 #include "corpus.h"
-#include "model/architectures/code.h"
-#include "model/blocks/embedding.h"
-#include "model/blocks/head.h"
-#include "model/blocks/norm.h"
+#include "extension/extension.h"
 #include "model/moe_layer.h"
 #include "train/run_shape.h"
 #include "verify/verify.h"
 
 namespace plait {
 namespace {
-
-constexpr int64_t kInside = 6;  // of the adapter
-
-// x + up(down(x)), of the tokens that this rank holds.
-ValueId write_adapter(Writer& w, ValueId x, int64_t layer) {
-  const Dim d{"D", w.sizes.width}, f{"F", kInside};
-  const auto weight = [&](const char* part, std::vector<Dim> dims, Init init) {
-    return in_layer(layer,
-                    {.name = part, .dims = std::move(dims), .over = w.tokens, .init = init, .group = "adapters"});
-  };
-  const ValueId inside = w.product(x, weight("adapter.down", {f, d}, Normal{0.5}), {"T", "F"}, "inside");
-  return w.b.add(Add{}, {x, w.product(inside, weight("adapter.up", {d, f}, Zeros{}), {"T", "D"}, "adapted")}, "x");
-}
-
-WrittenModel write(Writer& w) {
-  WrittenModel m;
-  w.begin("embed.");
-  ValueId x = write_embedding(w);
-  for (int64_t l = 0; l < w.sizes.layers; ++l) {
-    w.begin_layer(l);
-    x = write_adapter(w, x, l);
-    MoeTerms moe = write_moe(w, x, l);
-    moe.terms.push_back(x);
-    x = write_rms_norm(w, w.b.add(Add{}, moe.terms, "x"), in_layer(l, gain(w, "output_norm.weight")));
-    m.gates.push_back(moe.sums);
-  }
-  w.begin("head.");
-  m.logits = write_head(w, x);
-  return m;
-}
-
-void check_adapters(const Config& c) {
-  must_divide({"mesh.tp", c.mesh.tp}, {"model.vocab_size", c.model.vocab_size});
-  if (num_expert_layers(c) < c.model.num_hidden_layers)
-    input_error("moe.every = {}, but every layer of adapters has experts: set it to 1", c.moe.every);
-}
-
-constexpr std::string_view kKeys[] = {"model.vocab_size", "model.hidden_size",  "model.num_hidden_layers",
-                                      "model.glu",        "model.rms_norm_eps", "model.intermediate_size"};
-const ArchitectureCode kCode = {.write = write, .moe = write_moe};
-const Architecture kAdapters = {.name = "adapters",
-                                .help = "experts and adapters without attention",
-                                .keys = kKeys,
-                                .check = check_adapters,
-                                .code = &kCode};
-
-const Catalogue& catalogue() {
-  static const Catalogue all = [] {
-    Catalogue c = built_in();
-    c.architectures.push_back(&kAdapters);
-    return c;
-  }();
-  return all;
-}
 
 using Overrides = std::vector<std::string>;
 
@@ -80,7 +21,7 @@ Config adapters(const Overrides& more = {}) {
                    "moe.num_experts=4",           "moe.z_coef=0.1",       "moe.moe_intermediate_size=12",
                    "train.batch_size=8",          "train.seq_length=8",   "mesh.threads=1"};
   all.insert(all.end(), more.begin(), more.end());
-  return ready_config("", all, {}, catalogue());
+  return ready_config("", all, {}, extension::catalogue());
 }
 
 std::string said(const Overrides& more) {
@@ -94,14 +35,14 @@ std::string catalogue_refusal(const Architecture& one) {
 }
 
 TEST(OwnArchitecture, has_a_name_of_its_own_a_check_and_code) {
-  EXPECT_EQ(catalogue_refusal(kAdapters), "accepted");
-  Architecture one = kAdapters;
+  EXPECT_EQ(catalogue_refusal(extension::adapters), "accepted");
+  Architecture one = extension::adapters;
   one.name = "mixtral";
   EXPECT_EQ(catalogue_refusal(one), "catalogue: the name \"mixtral\" of an architecture is taken; give each its own");
-  one = kAdapters;
+  one = extension::adapters;
   one.code = nullptr;
   EXPECT_EQ(catalogue_refusal(one), "catalogue: the architecture \"adapters\" has no code");
-  one = kAdapters;
+  one = extension::adapters;
   one.check = nullptr;
   EXPECT_EQ(catalogue_refusal(one), "catalogue: the architecture \"adapters\" has no check");
 }
@@ -115,7 +56,7 @@ at::Tensor start(const TrainingStep& step, const std::string& name) {
 }
 
 TEST(OwnArchitecture, is_named_by_a_config_and_refused_like_those_of_plait) {
-  EXPECT_EQ(adapters().model.architecture, &kAdapters);
+  EXPECT_EQ(adapters().model.architecture, &extension::adapters);
   EXPECT_NE(to_toml(adapters()).find("architecture = \"adapters\"\n"), std::string::npos);
   EXPECT_EQ(to_toml(adapters()).find("rope_theta"), std::string::npos);
   EXPECT_EQ(said({"model.num_attention_heads=8"}),

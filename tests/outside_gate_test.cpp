@@ -1,104 +1,26 @@
-// A gate from outside src/: the top k logits, weighed by their softplus over the sum of it. Its record, its kernel and
-// its plain loop stand here, and all that Plait does with a gate it does with this one.
+// A gate from outside src/ (extension/softplus.cpp): all that Plait does with a gate it does with this one.
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
 #include "base/errors.h"
+#include "extension/extension.h"
+#include "families/all.h"
 #include "gates/all/kernel.h"
 #include "gates/all/record.h"
-#include "kernels/cpu/gate_rows.h"
 #include "kernels/testing/oracle.h"
 #include "one_step.h"
 #include "schedule/builder.h"
 #include "schedule/testing/interpret.h"
-#include "schedule/testing/plain_route.h"
 #include "schedule/text.h"
 
 namespace plait {
 namespace {
 
-template <class T>
-T softplus(T x) {
-  return std::log1p(std::exp(-std::abs(x))) + std::max(x, T{0});
-}
-
-struct Softplus {
-  template <class T>
-  static void choose(const kernels::Rows<T>& rows, const kernels::Choice<T>& to) {
-    const int64_t k = rows.options.top_k;
-    for (int64_t t = 0; t < rows.tokens; ++t) {
-      if (!kernels::real(rows.mask, t)) continue;
-      kernels::largest(rows.row(t), rows.experts, k, to.idx + t * k);
-      for (int64_t r = t * k; r < (t + 1) * k; ++r) to.score[r] = softplus(rows.row(t)[to.idx[r]]);
-    }
-  }
-
-  template <class T>
-  static T sum(const kernels::Token<T>& token) {
-    T sum = 0;
-    for (int64_t k = 0; k < token.top_k; ++k)
-      if (token.idx[k] >= 0) sum += softplus(token.logits[token.idx[k]]);
-    return sum;
-  }
-
-  template <class T>
-  static void weigh(const kernels::Token<T>& token, const kernels::RouteOptions&, T* weight) {
-    const T all = sum(token);
-    for (int64_t k = 0; k < token.top_k; ++k)
-      weight[k] = token.slot[k] < 0 ? T{0} : softplus(token.logits[token.idx[k]]) / all;
-  }
-
-  template <class T>
-  static void grad(const kernels::Token<T>& token, const kernels::RouteOptions& options,
-                   const kernels::TokenGrad<T>& grad) {
-    const T all = sum(token);
-    std::vector<T> weight(token.top_k);
-    weigh(token, options, weight.data());
-    T mean = 0;
-    for (int64_t k = 0; k < token.top_k; ++k) mean += weight[k] * grad.dweight[k];
-    for (int64_t k = 0; k < token.top_k; ++k) {
-      const T own = token.slot[k] < 0 ? T{0} : grad.dweight[k];
-      grad.dlogits[token.idx[k]] = kernels::sigmoid(token.logits[token.idx[k]]) / all * (own - mean);
-    }
-  }
-};
-
-namespace plain {
-
-using namespace oracle;
-
-void choose(const Call& c, const Route& op, int64_t first, int64_t last) {
-  choose_first(c, op, first, last, [&](int64_t t) { return ranked(row(c.x(0), t)); });
-}
-
-std::vector<double> scores(const PlainChoice& of, int64_t token) {
-  std::vector<double> s = row(of.logits, token);
-  for (double& x : s) x = std::log(1 + std::exp(x));
-  return s;
-}
-
-std::vector<double> pull(const std::vector<double>& s, const std::vector<double>& ds) {
-  std::vector<double> dlogits;
-  for (size_t e = 0; e < s.size(); ++e) dlogits.push_back((1 - std::exp(-s[e])) * ds[e]);
-  return dlogits;
-}
-
-Over over(const Route&) { return Over::chosen; }
-
-}  // namespace plain
-
-constexpr kernels::RouteKernel kKernel = kernels::route_kernel<Softplus>();
-constexpr oracle::PlainRoute kPlain{plain::choose, plain::scores, plain::pull, plain::over};
-constexpr RouteSpec kRoute{.name = "softplus", .kernel = &kKernel, .plain = &kPlain};
-constexpr GateSpec kGate{.name = "softplus",
-                         .help = "top-k of softplus",
-                         .route = &kRoute,
-                         .keys = {"moe.drop", "moe.aux_coef", "moe.aux_scope", "moe.z_coef"},
-                         .loss = AuxLoss::means};
-
 constexpr int64_t kTokens = 8, kExperts = 4;
 
-Route over_capacity(Drop drop) { return {.gate = &kRoute, .drop = drop, .top_k = 2, .capacity = 3, .group = 4}; }
+Route over_capacity(Drop drop) {
+  return {.gate = &extension::softplus_route, .drop = drop, .top_k = 2, .capacity = 3, .group = 4};
+}
 
 kernels::RouteOptions options_of(const Route& r) {
   return {.gate = r.gate, .drop = r.drop, .top_k = r.top_k, .capacity = r.capacity, .group = r.group};
@@ -167,15 +89,15 @@ TEST(OutsideGate, is_named_in_lists_that_are_read_back_by_who_knows_it) {
   const std::string text = print(list);
   EXPECT_NE(text.find("gate=softplus"), std::string::npos) << text;
   Gates gates = built_in_gates();
-  gates.push_back(&kGate);
+  gates.push_back(&extension::softplus);
   EXPECT_EQ(parse_schedule(text, "schedule text", {.gates = gates}).steps, list.steps);
   EXPECT_THROW(parse_schedule(text), InputError);
 }
 
 TEST(OutsideGate, trains_on_four_ranks_as_on_one) {
-  for (Family family : {Family::ted, Family::dtd, Family::s1, Family::s2, Family::sharded}) {
+  for (const FamilySpec* family : {&families::ted, &families::dtd, &families::s1, &families::s2, &families::sharded}) {
     ModelSizes sizes = small_sizes();
-    sizes.gate = &kGate;
+    sizes.gate = &extension::softplus;
     sizes.family = family;
     sizes.aux_coef = 0.3;
     sizes.z_coef = 0.1;

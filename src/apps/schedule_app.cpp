@@ -9,6 +9,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "launch/launch.h"
 #include "machine/machine_file.h"
 #include "passes/differentiate.h"
 #include "passes/loss.h"
@@ -112,9 +113,9 @@ struct Setting {
     return machine_path.empty() ? default_machine(mesh.sizes().node ? mesh.sizes().node : 8)
                                 : read_machine(machine_path);
   }
-  // 0 where messages have no lanes.
-  int ranks_per_node(const Mesh& mesh) const {
-    return !lanes ? 0 : mesh.sizes().node ? mesh.sizes().node : mesh.ranks();
+  std::optional<NodeLanes> node_lanes(const Mesh& mesh) const {
+    if (!lanes) return std::nullopt;
+    return NodeLanes{mesh.sizes().node ? mesh.sizes().node : mesh.ranks()};
   }
   std::string title(const Schedule& s) const {
     return fmt::format("{} on {}, {}", path, counted(static_cast<size_t>(s.mesh.ranks()), "rank"),
@@ -153,7 +154,7 @@ int cost_of_file(Arguments arguments) {
   const Machine machine = setting.machine(s.mesh);
   const MemoryPlan memory = plan_memory(s, check(s), {});
   fmt::print("{}, predicted on {}\n{}", setting.title(s), machine.name,
-             cost_table(explain(s, machine, setting.ranks_per_node(s.mesh))));
+             cost_table(explain(s, machine, setting.node_lanes(s.mesh))));
   fmt::print("a rank holds {} at most, {}\n", human_bytes(static_cast<double>(memory.peak.total())),
              s.steps.empty() ? "its leaves" : fmt::format("in step {} of the list", memory.step));
   return 0;
@@ -189,10 +190,10 @@ int run_file(Arguments arguments) {
       .option("--seed", seed, "of the random data")
       .flag("--lanes", setting.lanes, "messages have threads of their own");
   if (!line.parse(arguments)) return 0;
+  if (this_launch().launched()) input_error("schedule run looks at all ranks at once: run it without a launcher");
   const Schedule s = read_schedule(setting.path);
   const ScheduleReport report = of_file(setting.path, [&] {
-    return verify_schedule(
-        s, {.seed = static_cast<uint64_t>(seed), .ranks_per_node = setting.ranks_per_node(s.mesh), .loss = loss});
+    return verify_schedule(s, {.seed = static_cast<uint64_t>(seed), .lanes = setting.node_lanes(s.mesh), .loss = loss});
   });
   Table table({"what", "max|a-b|/max|b|"});
   for (const ScheduleReport::Line& l : report.lines) table.row({l.what, fmt::format("{:.1e}", l.relative)});

@@ -63,12 +63,12 @@ extern const InstructionSets kBuiltFor;
 // Those of this processor that the system lets programs use.
 InstructionSets instruction_sets();
 
-struct Line {
+struct RefusalLine {
   char text[1024];
   size_t size;
 };
 
 // What to say to a program that needs more than there is; size 0 where it does not.
-Line refusal_of_processor(const char* program, const InstructionSets& needed, const InstructionSets& there);
+RefusalLine refusal_of_processor(const char* program, const InstructionSets& needed, const InstructionSets& there);
 
 }  // namespace plait

@@ -12,7 +12,7 @@ namespace {
 
 const char* const kNames[] = {PLAIT_INSTRUCTION_SETS(PLAIT_NAME)};
 
-void add(Line& line, const char* text) {
+void add(RefusalLine& line, const char* text) {
   const size_t size = strlen(text), room = sizeof line.text - line.size;
   if (size > room) return;
   memcpy(line.text + line.size, text, size);
@@ -37,7 +37,7 @@ struct Missing {
       if (strcmp(kNames[i], name) == 0) return at(i);
     return false;
   }
-  void list(Line& line) const {
+  void list(RefusalLine& line) const {
     const char* before = "";
     for (size_t i = 0; i < kInstructionSets; ++i) {
       if (!at(i)) continue;
@@ -64,9 +64,9 @@ InstructionSets instruction_sets() {
   return {{PLAIT_INSTRUCTION_SETS(PLAIT_ASK)}};
 }
 
-Line refusal_of_processor(const char* program, const InstructionSets& needed, const InstructionSets& there) {
+RefusalLine refusal_of_processor(const char* program, const InstructionSets& needed, const InstructionSets& there) {
   const Missing all{needed, there}, avx512{needed, there, "avx512"};
-  Line line = {};
+  RefusalLine line = {};
   if (!all.any()) return line;
   add(line, program);
   add(line, " was built for ");
@@ -89,7 +89,7 @@ Line refusal_of_processor(const char* program, const InstructionSets& needed, co
 // declares it: a declaration before this one would take away the priority.
 extern "C" __attribute__((constructor(101))) void plait_check_processor() {
   using namespace plait;
-  const Line line = refusal_of_processor(program_invocation_short_name, kBuiltFor, instruction_sets());
+  const RefusalLine line = refusal_of_processor(program_invocation_short_name, kBuiltFor, instruction_sets());
   if (line.size == 0) return;
   if (write(STDERR_FILENO, line.text, line.size) < 0) _exit(2);
   _exit(2);

@@ -21,7 +21,7 @@ InstructionSets sets(const std::vector<std::string_view>& names) {
 }
 
 std::string refusal(const InstructionSets& needed, const InstructionSets& there) {
-  const Line line = refusal_of_processor("plait", needed, there);
+  const RefusalLine line = refusal_of_processor("plait", needed, there);
   return {line.text, line.size};
 }
 

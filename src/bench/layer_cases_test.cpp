@@ -21,7 +21,7 @@ TEST(LayerCases, have_every_family_at_both_layouts_of_two_ranks) {
 
 TEST(LayerCases, have_every_gate_that_a_config_can_name) {
   std::set<std::string> seen;
-  for (const LayerCase& c : layer_cases({.part = "gates"})) seen.insert(c.config.moe.gate);
+  for (const LayerCase& c : layer_cases({.part = "gates"})) seen.insert(std::string(c.config.moe.gate->name));
   for (const char* gate : {"softmax", "switch", "gshard", "sigmoid", "expert_choice", "base", "hash", "noisy_topk"})
     EXPECT_EQ(seen.count(gate), 1u) << gate;
 }

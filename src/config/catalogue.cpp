@@ -9,6 +9,7 @@
 #include "families/all.h"
 #include "families/family.h"
 #include "gates/all/record.h"
+#include "schedule/external.h"
 
 namespace plait {
 namespace {
@@ -53,6 +54,7 @@ void check_catalogue(const Catalogue& c) {
   check_architectures(c.architectures);
   if (c.gates.empty()) input_error("catalogue: it has no gate; start from built_in()");
   check_names("a gate", c.gates);
+  expect_own_names(c.ops);
   if (c.families.empty()) input_error("catalogue: it has no family of MoE schedules; start from built_in()");
   check_names("a family", c.families, {"auto"});
   for (const FamilySpec* family : c.families) {

@@ -1,8 +1,8 @@
-// What a rank that is a process does around its body, over whatever wire it sends: it takes its cores, watches its
-// neighbours, and turns any failure into one report a node and the end of all ranks.
+// One of several processes that a launcher started, as a rank among its neighbours.
 #pragma once
+#include <functional>
+
 #include "launch/board.h"
-#include "launch/rank_options.h"
 
 namespace plait::launch {
 
@@ -19,9 +19,5 @@ struct Process {
   size_t place() const;  // of this rank among its neighbours
   RankBoard& board() const { return *boards[place()]; }
 };
-
-// Runs the body. Any failure ends all processes, with a report on standard error and a code other than zero. InputError
-// when the launcher started another number of ranks than options.ranks, or the process lacks what they ask for.
-void run_process(const Process& process, const RankOptions& options, const std::function<void()>& body);
 
 }  // namespace plait::launch

@@ -1,9 +1,13 @@
 // A thread that sees what a rank that waits cannot: a neighbour that died, the launcher's wish that this process ends,
 // and a call of the wire that does not come back. Each ends this process with a report.
 #pragma once
+#include <atomic>
+#include <functional>
+#include <string>
 #include <thread>
 
 #include "launch/process.h"
+#include "launch/rank_options.h"
 
 namespace plait::launch {
 

@@ -7,13 +7,6 @@
 namespace plait {
 namespace {
 
-Gate gate(const std::string& text) {
-  const auto& names = EnumNames<Gate>::names;
-  const auto it = std::find(names.begin(), names.end(), text);
-  expects(it != names.end(), "moe.gate is one of its allowed values");
-  return static_cast<Gate>(it - names.begin());
-}
-
 // Tokens whose statistics make one auxiliary loss: a sequence, what one gate sees (each token once), or all.
 int64_t aux_group(const Config& c, AuxLoss loss) {
   if (loss == AuxLoss::of_each_sequence) return c.train.seq_length;

@@ -43,7 +43,7 @@ double memory_bytes(const Pricing& p, const Step& step) {
   if (only_renames(step.op)) return 0;
   double bytes = 0;
   for (ValueId v : step.out) bytes += p.bytes(v);
-  if (traits_of(step.op).cost.reads == Reads::as_it_writes) return 2 * bytes;
+  if (traits_of(step.op).cost.reads == MemoryRead::as_it_writes) return 2 * bytes;
   for (ValueId v : step.in) bytes += p.bytes(v);
   return bytes;
 }

@@ -1,6 +1,7 @@
 // Performs a MessagePlan: pack, one collective, unpack. Nothing is packed where the parts already lie in order.
 #pragma once
-#include "run/moves.h"
+#include "run/call.h"
+#include "wire/group.h"
 
 namespace plait {
 

@@ -34,6 +34,28 @@ std::set<std::string_view> known_names() {
 
 }  // namespace
 
+std::string_view name(const Op& op) {
+  return std::visit(
+      []<class T>(const T& o) -> std::string_view {
+        if constexpr (std::is_same_v<T, External>)
+          return o.record->name;
+        else
+          return T::kName;
+      },
+      op);
+}
+
+const Traits& traits_of(const Op& op) {
+  return std::visit(
+      []<class T>(const T& o) -> const Traits& {
+        if constexpr (std::is_same_v<T, External>)
+          return o.record->traits;
+        else
+          return T::kTraits;
+      },
+      op);
+}
+
 double External::number(std::string_view name) const { return attribute<double>(*this, name); }
 int64_t External::integer(std::string_view name) const { return attribute<int64_t>(*this, name); }
 const std::string& External::word(std::string_view name) const { return attribute<std::string>(*this, name); }

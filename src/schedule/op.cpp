@@ -4,8 +4,6 @@
 #include <map>
 #include <set>
 
-#include "schedule/external.h"
-
 namespace plait {
 namespace {
 
@@ -18,28 +16,6 @@ const std::map<std::pair<Hold, Hold>, MoveKind> kLegal = {
 };
 
 }  // namespace
-
-std::string_view name(const Op& op) {
-  return std::visit(
-      []<class T>(const T& o) -> std::string_view {
-        if constexpr (std::is_same_v<T, External>)
-          return o.record->name;
-        else
-          return T::kName;
-      },
-      op);
-}
-
-const Traits& traits_of(const Op& op) {
-  return std::visit(
-      []<class T>(const T& o) -> const Traits& {
-        if constexpr (std::is_same_v<T, External>)
-          return o.record->traits;
-        else
-          return T::kTraits;
-      },
-      op);
-}
 
 std::string_view name(MoveKind kind) {
   constexpr std::string_view names[] = {"enter", "leave",    "gather", "scatter", "slice",

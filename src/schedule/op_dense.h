@@ -289,7 +289,7 @@ struct Embed {
   static constexpr const char* kName = "embed";
   static constexpr Traits kTraits{.memory = traits::kFresh,
                                   .elements = traits::alike,
-                                  .cost = {4, 0, Reads::as_it_writes, traits::no_flops, 1},
+                                  .cost = {4, 0, MemoryRead::as_it_writes, traits::no_flops, 1},
                                   .kept = Kept::again,
                                   .hoist = traits::kStays,
                                   .scratch = traits::no_scratch};

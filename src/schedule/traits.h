@@ -54,7 +54,7 @@ struct Memory {
 };
 
 // What a step reads of memory: its operands, or of a table as much as it writes.
-enum class Reads { operands, as_it_writes };
+enum class MemoryRead { operands, as_it_writes };
 
 // Seconds of a step: as long as so many streams of what it reads and writes, and as moving so many bytes more for each
 // token (for each of its routes, where they have routes); no streams: it only renames, and is free. Or, where that
@@ -63,7 +63,7 @@ enum class Reads { operands, as_it_writes };
 // AVX-512; the same within about a third for widths of 192 to 512, 8 to 64 experts, 2 to 4 of a token.
 struct Cost {
   Fact<double> streams, bytes_per_token;
-  Fact<Reads> reads;
+  Fact<MemoryRead> reads;
   Fact<double (*)(const TypedStep&)> flops;  // of one rank; rows at their expected number
   Fact<double> pace;
 };
@@ -139,9 +139,9 @@ double product_flops(const TypedStep&);
 double attention_flops(const TypedStep&);
 double attention_grad_flops(const TypedStep&);
 
-constexpr Cost streams(double n) { return {n, 0, Reads::operands, no_flops, 1}; }
-constexpr Cost per_token(double bytes) { return {1, bytes, Reads::operands, no_flops, 1}; }
-constexpr Cost computes(double (*flops)(const TypedStep&), double pace) { return {1, 0, Reads::operands, flops, pace}; }
+constexpr Cost streams(double n) { return {n, 0, MemoryRead::operands, no_flops, 1}; }
+constexpr Cost per_token(double bytes) { return {1, bytes, MemoryRead::operands, no_flops, 1}; }
+constexpr Cost computes(double (*flops)(const TypedStep&), double pace) { return {1, 0, MemoryRead::operands, flops, pace}; }
 inline constexpr Cost kRenames = streams(0), kStream = streams(1);
 
 bool never(const TokenCut&);

@@ -38,7 +38,7 @@ concept WithoutKept = requires {
 };
 template <class T>
 concept WithoutPace = requires {
-  T{.streams = 1, .bytes_per_token = 0, .reads = Reads::operands, .flops = traits::no_flops};
+  T{.streams = 1, .bytes_per_token = 0, .reads = MemoryRead::operands, .flops = traits::no_flops};
 };
 
 TEST(Traits, do_not_compile_without_one_of_their_facts) {

@@ -60,7 +60,7 @@ Both with_its_own_backward(const Schedule& s, const OneRank& one) {
   for (const auto& [leaf, gradient] : gradients(s))
     both.compared.push_back({"gradient of %" + s.names[leaf], gradient, one.global[gradient]});
   for (const Step& step : s.steps)
-    for (InPlace p : in_place(step.op))
+    for (const Sharing& p : in_place(step))
       if (const Leaf* leaf = s.leaf(step.in[p.in]); leaf && leaf->kind == LeafKind::parameter)
         both.compared.push_back(
             {fmt::format("%{} after the step", s.names[leaf->value]), step.out[p.out], one.global[step.out[p.out]]});
@@ -110,11 +110,11 @@ std::vector<at::Tensor> performed(const Schedule& given, const std::vector<Value
   const LeafData data(s, trial.seed);
   std::vector<std::vector<at::Tensor>> parts(wanted.size(), std::vector<at::Tensor>(s.mesh.ranks()));
   std::mutex mutex;
-  const wire::LocalOptions options{.ranks = s.mesh.ranks(),
-                                   .lanes = trial.ranks_per_node ? kNumLanes - 1 : 0,
-                                   .name = [&](int rank) { return s.mesh.coordinates(rank); }};
+  const launch::RankOptions options{.ranks = s.mesh.ranks(),
+                                    .lanes = trial.lanes ? kNumLanes - 1 : 0,
+                                    .name = [&](int rank) { return s.mesh.coordinates(rank); }};
   wire::run_ranks(options, [&](int rank, wire::World& world) {
-    Executor executor(s, {rank, &world, at::kDouble, kernels::kTile, trial.ranks_per_node}, {wanted});
+    Executor executor(s, {rank, &world, at::kDouble, kernels::kTile, trial.lanes}, {wanted});
     run_rank(executor, data, rank);
     const std::lock_guard lock(mutex);
     for (size_t i = 0; i < wanted.size(); ++i) parts[i][rank] = executor.value(wanted[i]).clone();
@@ -141,7 +141,6 @@ double ScheduleReport::largest() const {
 }
 
 ScheduleReport verify_schedule(const Schedule& schedule, const ScheduleTrial& trial) {
-  if (wire::launched()) input_error("schedule run looks at all ranks at once: run it without a launcher");
   const Both both = both_of(schedule, trial.loss);
   if (both.compared.empty()) input_error("nothing to compare with one rank: add a line outputs %..");
   std::vector<ValueId> many, one;

@@ -1,17 +1,18 @@
 // A list against itself on one rank, in float64 and on random data: outputs, the gradients of all its parameters, and
 // the parameters that it updates.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "schedule/schedule.h"
+#include "schedule/lanes.h"
 
 namespace plait {
 
 struct ScheduleTrial {
   uint64_t seed = 1;
-  int ranks_per_node = 0;  // where messages have threads of their own; 0: they have none
-  std::string loss = {};   // of a forward list; empty: its first output that is one
+  std::optional<NodeLanes> lanes = {};  // where messages have threads of their own
+  std::string loss = {};                // of a forward list; empty: its first output that is one
 };
 
 struct ScheduleReport {

@@ -28,8 +28,8 @@ TEST(VerifySchedule, agrees_in_every_family_with_and_without_lanes) {
   for (Family family : kFamilies) {
     if (family == Family::parm) continue;
     const Schedule s = with_a_mask_of_integers(build({.family = family, .mesh = {4, 2, 2, 2}}).schedule);
-    for (int node : {0, 2}) {
-      const ScheduleReport report = verify_schedule(s, {.seed = 3, .ranks_per_node = node});
+    for (const auto lanes : {std::optional<NodeLanes>(), std::optional(NodeLanes{2})}) {
+      const ScheduleReport report = verify_schedule(s, {.seed = 3, .lanes = lanes});
       EXPECT_TRUE(report.agrees()) << name(family) << ": " << report.largest();
       EXPECT_EQ(report.lines.size(), 1 + 5u);  // the loss; x0, W0, Wg, W1, W2
     }

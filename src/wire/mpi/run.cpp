@@ -2,7 +2,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "launch/process.h"
+#include "launch/run_process.h"
 #include "wire/mpi/world.h"
 
 namespace plait::wire {

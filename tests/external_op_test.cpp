@@ -1,17 +1,17 @@
 // An op from outside: typed, printed, differentiated, priced and run like any other.
-#include "run/external.h"
-
 #include <ATen/ops/empty.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "extension/extension.h"
 #include "passes/differentiate.h"
 #include "passes/recompute.h"
 #include "plan/cost.h"
 #include "plan/memory.h"
 #include "run/executor.h"
+#include "run/external.h"
 #include "schedule/testing/external.h"
 #include "schedule/testing/interpret.h"
 #include "schedule/text.h"
@@ -23,86 +23,9 @@ namespace {
 using oracle::Array;
 using testing::HasSubstr;
 
-// (x, dy) -> dx = dy * (1 - tanh(x / cap)^2)
-std::vector<Type> infer_softcap_grad(const StepTyping& step, const External&) {
-  expect_operands(step, 2, 2);
-  refuse_partial(step, 0);
-  Type dx = step.type(0);
-  dx.holds = holds(step, {.in = step.in, .out = dx.dim_names()});
-  return {dx};
-}
+const std::vector<const ExternalOp*> kOps = {&extension::softcap, &extension::softcap_grad};
 
-double slope(double x, double cap) { return 1 - std::tanh(x / cap) * std::tanh(x / cap); }
-
-void loop_softcap_grad(const oracle::Call& c, const External& op) {
-  for (int64_t i = 0; i < c.y().size(); ++i) c.y()[i] = c.x(1)[i] * slope(c.x(0)[i], op.number("cap"));
-}
-
-Kernel prepare_softcap_grad(const External& op, const StepTypes&) {
-  return [cap = op.number("cap")](Call& call) {
-    const at::Tensor x = call.in(0), dy = call.in(1), dx = call.make_over(0, 0);
-    for (int64_t i = 0; i < x.numel(); ++i)
-      dx.mutable_data_ptr<double>()[i] = dy.const_data_ptr<double>()[i] * slope(x.const_data_ptr<double>()[i], cap);
-  };
-}
-
-constexpr ExternalKernel kGradKernel{.prepare = prepare_softcap_grad};
-constexpr oracle::ExternalLoop kGradLoop{.compute = loop_softcap_grad};
-constexpr Traits kSoftcapTraits{.memory = traits::kOver,
-                                .elements = traits::alike,
-                                .cost = traits::streams(5),
-                                .kept = Kept::again,
-                                .hoist = traits::kStays,
-                                .scratch = traits::no_scratch};
-
-const ExternalOp kSoftcapGrad{.name = "softcap_grad",
-                              .attributes = std::vector<Attribute>{{"cap", 1.0}},
-                              .traits = kSoftcapTraits,
-                              .infer = infer_softcap_grad,
-                              .differentiate = nullptr,
-                              .kernel = &kGradKernel,
-                              .loop = &kGradLoop};
-
-// x -> y = cap * tanh(x / cap)
-std::vector<Type> infer_softcap(const StepTyping& step, const External&) {
-  expect_operands(step, 1, 1);
-  refuse_partial(step, 0);
-  return {step.type(0)};
-}
-
-std::vector<CotangentOf> differentiate_softcap(Builder& b, const StepBack& back) {
-  const ValueId x = back.step.in[0];
-  const std::vector<Attribute>& same = std::get<External>(back.step.op).attributes;
-  return {{b.add(external(kSoftcapGrad, same), {x, back.dy[0]}, "d_" + b.schedule().names[x]), x}};
-}
-
-void loop_softcap(const oracle::Call& c, const External& op) {
-  const double cap = op.number("cap");
-  for (int64_t i = 0; i < c.y().size(); ++i) c.y()[i] = cap * std::tanh(c.x(0)[i] / cap);
-}
-
-Kernel prepare_softcap(const External& op, const StepTypes&) {
-  return [cap = op.number("cap")](Call& call) {
-    const at::Tensor x = call.in(0), y = call.make_over(0, 0);
-    for (int64_t i = 0; i < x.numel(); ++i)
-      y.mutable_data_ptr<double>()[i] = cap * std::tanh(x.const_data_ptr<double>()[i] / cap);
-  };
-}
-
-constexpr ExternalKernel kKernel{.prepare = prepare_softcap};
-constexpr oracle::ExternalLoop kLoop{.compute = loop_softcap};
-
-const ExternalOp kSoftcap{.name = "softcap",
-                          .attributes = std::vector<Attribute>{{"cap", 1.0}},
-                          .traits = kSoftcapTraits,
-                          .infer = infer_softcap,
-                          .differentiate = differentiate_softcap,
-                          .kernel = &kKernel,
-                          .loop = &kLoop};
-
-const std::vector<const ExternalOp*> kOps = {&kSoftcap, &kSoftcapGrad};
-
-External softcap(double cap) { return external(kSoftcap, {{"cap", cap}}); }
+External softcap(double cap) { return external(extension::softcap, {{"cap", cap}}); }
 
 // loss = sum_td weight * softcap(x w), tokens cut over the ranks; w the same on all.
 struct Toy {
@@ -154,8 +77,8 @@ TEST(ExternalOp, is_typed_by_its_record) {
   External bare = softcap(1);
   bare.attributes.clear();
   EXPECT_THAT(refusal([&] { toy.b.add(bare, {toy.product}); }), HasSubstr("softcap takes other attributes"));
-  EXPECT_THROW(external(kSoftcap, {{"lid", 1.0}}), ContractError);
-  EXPECT_THROW(external(kSoftcap, {{"cap", "high"}}), ContractError);
+  EXPECT_THROW(external(extension::softcap, {{"lid", 1.0}}), ContractError);
+  EXPECT_THROW(external(extension::softcap, {{"cap", "high"}}), ContractError);
 }
 
 TEST(ExternalOp, is_read_back_as_it_was_printed) {
@@ -172,13 +95,13 @@ TEST(ExternalOp, is_read_back_as_it_was_printed) {
 
 TEST(ExternalOp, has_a_name_of_its_own) {
   const auto named = [](std::string_view name) {
-    ExternalOp op = kSoftcap;
+    ExternalOp op = extension::softcap;
     op.name = name;
     return op;
   };
   for (const char* taken : {"softcap", "einsum", "gather", "move"}) {
     const ExternalOp other = named(taken);
-    const std::vector<const ExternalOp*> both = {&kSoftcap, &other};
+    const std::vector<const ExternalOp*> both = {&extension::softcap, &other};
     EXPECT_THAT(refusal([&] { expect_own_names(both); }), HasSubstr(std::string("op ") + taken));
     EXPECT_THAT(refusal([&] { parse_schedule("", "schedule text", {.ops = both}); }), HasSubstr("rename it"));
   }
@@ -208,7 +131,7 @@ TEST(ExternalOp, has_the_gradient_that_finite_differences_have) {
 TEST(ExternalOp, without_a_gradient_is_refused_on_the_way_back) {
   Toy toy(Mesh{});
   Builder b = toy.b;
-  const ValueId twice = b.add(external(kSoftcapGrad), {toy.capped, toy.weight});
+  const ValueId twice = b.add(external(extension::softcap_grad), {toy.capped, toy.weight});
   const ValueId loss = b.add(Einsum{}, {twice, toy.weight});
   EXPECT_THAT(refusal([&] { differentiate(b.schedule(), loss); }),
               HasSubstr("softcap_grad -> %softcap_grad has no transpose"));
@@ -284,7 +207,7 @@ TEST(ExternalOp, gives_four_ranks_what_it_gives_one) {
 }
 
 TEST(ExternalOp, without_a_kernel_or_a_loop_says_so) {
-  ExternalOp bare = kSoftcap;
+  ExternalOp bare = extension::softcap;
   bare.kernel = nullptr;
   bare.loop = nullptr;
   Builder b{Mesh()};

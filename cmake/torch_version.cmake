@@ -1,0 +1,10 @@
+# plait_torch_version(NAME DIR): NAME becomes the version of the LibTorch in DIR, "2.13.0"; empty where none is.
+function(plait_torch_version name folder)
+  set(parts "")
+  if(EXISTS ${folder}/include/torch/headeronly/version.h)
+    file(STRINGS ${folder}/include/torch/headeronly/version.h parts REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
+    list(TRANSFORM parts REPLACE "^.* " "")
+  endif()
+  list(JOIN parts . version)
+  set(${name} "${version}" PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,101 @@
+#include "launch/run_process.h"
+
+#include <fmt/ranges.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/errors.h"
+#include "launch/watch.h"
+
+namespace plait::launch {
+namespace {
+
+constexpr int kInputCode = 2, kFailureCode = 1;
+
+void write_all(const std::string& text) {
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t n = write(STDERR_FILENO, text.data() + at, text.size() - at);
+    if (n <= 0) return;
+    at += n;
+  }
+}
+
+// Ends all ranks, once. `report`: with what all ranks of this node were doing. The first rank of a node that fails
+// tells it.
+enum class Tell { line, report };
+[[noreturn]] void end_all(const Process& process, const std::string& what, Tell tell) {
+  static std::mutex once;  // never given back: the process ends
+  once.lock();
+  RankBoard& mine = process.board();
+  if (tell == Tell::report) mine.failure.set(what);
+  mine.state = RankBoard::State::failed;
+  if (process.reported->exchange(1) == 0) {
+    std::string text = fmt::format("plait: {}\n", what);
+    const std::vector<const RankBoard*> boards(process.boards.begin(), process.boards.end());
+    if (tell == Tell::report) text += report(boards, process.neighbours);
+    write_all(text);
+  }
+  const int code = tell == Tell::line ? kInputCode : kFailureCode;
+  process.abort(code);
+  _exit(code);
+}
+
+// A launcher may bind a rank to fewer cores than it has threads. Then it gets its share of the node's.
+void widen_affinity(const Process& process, int threads) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) >= threads) return;
+  const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const int ranks = static_cast<int>(process.neighbours.size()), place = static_cast<int>(process.place());
+  const int bound = CPU_COUNT(&set);
+  CPU_ZERO(&set);
+  const bool enough = ranks * threads <= cores;
+  for (int core = 0; core < cores; ++core)
+    if (!enough || core / threads == place) CPU_SET(core, &set);
+  if (sched_setaffinity(0, sizeof set, &set) == 0) return;
+  write_all(
+      fmt::format("plait: rank {} may use {} of the {} cores that mesh.threads asks for: start with --bind-to none\n",
+                  process.rank, bound, threads));
+}
+
+void expect_world(const Process& process, const RankOptions& options) {
+  if (process.ranks != options.ranks)
+    input_error("the launcher started {} ranks, the mesh has {}: start {} ranks, or change mesh.tp, mesh.ep or mesh.dp",
+                process.ranks, options.ranks, options.ranks);
+  const std::vector<int>& here = process.neighbours;
+  if (here.back() - here.front() + 1 != static_cast<int>(here.size()))
+    input_error("node {} has ranks {}: place ranks node by node (mpirun --map-by slot), as meshes count them",
+                process.node, fmt::join(here, ", "));
+  if (options.lanes > 0 && !process.one_sender.empty()) input_error("schedule.lanes: {}", process.one_sender);
+}
+
+void sign_board(const Process& process, const RankOptions& options) {
+  RankBoard& board = process.board();
+  board.name.set(options.name_of(process.rank));
+  board.node.set(process.node);
+  board.pid = getpid();
+  board.state = RankBoard::State::running;
+}
+
+}  // namespace
+
+void run_process(const Process& process, const RankOptions& options, const std::function<void()>& body) {
+  sign_board(process, options);
+  try {
+    expect_world(process, options);
+    widen_affinity(process, options.threads);
+    const Watch watch(process, options, [&](const std::string& what) { end_all(process, what, Tell::report); });
+    body();
+    process.board().state = RankBoard::State::ended;
+  } catch (const InputError& error) {
+    end_all(process, error.what(), Tell::line);
+  } catch (const std::exception& error) {
+    end_all(process, fmt::format("{}: {}", options.name_of(process.rank), error.what()), Tell::report);
+  } catch (...) {
+    end_all(process, fmt::format("{}: unknown failure", options.name_of(process.rank)), Tell::report);
+  }
+}
+
+}  // namespace plait::launch
