@@ -13,6 +13,7 @@ set_target_properties(plait_plait PROPERTIES EXPORT_NAME plait)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/plait)
 install(TARGETS plait_plait ${rooms} EXPORT plaitTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/plait)
+set_target_properties(plait PROPERTIES INSTALL_RPATH "${torch_dir}/lib;${torch_dir}/../torch.libs")  # LibTorch stays where it is
 install(TARGETS plait RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/plait
         FILES_MATCHING PATTERN "*.h" PATTERN testing EXCLUDE PATTERN apps EXCLUDE)

@@ -1,13 +1,13 @@
 // A family, a gate, an op and an architecture from outside src/, in one model: each is a file of extension/. A config
 // names them, its refusals too, and what is trained over four ranks is what one rank computes.
 #include "extension/extension.h"
-#include "schedule/text.h"
 
 #include <gtest/gtest.h>
 
 #include "base/errors.h"
 #include "base/testing/scratch_folder.h"
 #include "corpus.h"
+#include "schedule/text.h"
 #include "train/run_shape.h"
 #include "verify/verify.h"
 

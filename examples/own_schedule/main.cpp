@@ -34,7 +34,6 @@ constexpr std::string_view kModel = R"(
 [model]
 hidden_size = 32
 num_hidden_layers = 2
-intermediate_size = 64
 [moe]
 num_experts = 4
 moe_intermediate_size = 32

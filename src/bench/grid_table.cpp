@@ -25,11 +25,14 @@ JsonLine line_of(const GridHeader& h) {
       .add("peer", h.peer);
 }
 
+std::optional<NodeLanes> lanes_of(int64_t node) {
+  return node > 0 ? std::optional(NodeLanes{static_cast<int>(node)}) : std::nullopt;
+}
+
 GridHeader header_of(const JsonObject& line) {
-  const int node = static_cast<int>(line.integer("node"));
   return {.links = line.text("links"),
           .ranks = static_cast<int>(line.integer("ranks")),
-          .lanes = node > 0 ? std::optional(NodeLanes{node}) : std::nullopt,
+          .lanes = lanes_of(line.integer("node")),
           .threads = line.integer("threads"),
           .rounds = line.integer("rounds"),
           .grid = line.text("grid"),

@@ -1,7 +1,6 @@
-#include "config/architecture.h"
-
 #include <algorithm>
 
+#include "config/architecture.h"
 #include "config/checks.h"
 #include "config/config.h"
 

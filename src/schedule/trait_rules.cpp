@@ -1,10 +1,9 @@
 // What the traits of ops name: where results may lie, what slices move up through, how much arithmetic there is. Rules
 // for element types stand in typing_elements.cpp.
-#include "schedule/traits.h"
-
 #include <algorithm>
 
 #include "schedule/schedule.h"
+#include "schedule/traits.h"
 #include "schedule/typing.h"
 
 namespace plait {

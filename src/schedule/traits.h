@@ -141,7 +141,9 @@ double attention_grad_flops(const TypedStep&);
 
 constexpr Cost streams(double n) { return {n, 0, MemoryRead::operands, no_flops, 1}; }
 constexpr Cost per_token(double bytes) { return {1, bytes, MemoryRead::operands, no_flops, 1}; }
-constexpr Cost computes(double (*flops)(const TypedStep&), double pace) { return {1, 0, MemoryRead::operands, flops, pace}; }
+constexpr Cost computes(double (*flops)(const TypedStep&), double pace) {
+  return {1, 0, MemoryRead::operands, flops, pace};
+}
 inline constexpr Cost kRenames = streams(0), kStream = streams(1);
 
 bool never(const TokenCut&);
