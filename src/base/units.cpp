@@ -53,6 +53,24 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
   return static_cast<int64_t>(value);
 }
 
+std::optional<double> parse_seconds(std::string_view text) {
+  constexpr std::string_view units = "dhms";
+  constexpr double seconds[] = {86400, 3600, 60, 1};
+  double sum = 0;
+  size_t next = 0;  // units come from large to small, each once
+  while (!text.empty()) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    const size_t unit = text.empty() ? std::string_view::npos : units.find(text[0], next);
+    if (error != std::errc() || unit == std::string_view::npos || !(value >= 0)) return std::nullopt;
+    text.remove_prefix(1);
+    sum += value * seconds[unit];
+    next = unit + 1;
+  }
+  return sum > 0 && std::isfinite(sum) ? std::optional(sum) : std::nullopt;
+}
+
 std::string percent(double share, int decimals) {
   return std::isnan(share) ? "" : fmt::format("{:.{}f}%", 100 * share, decimals);
 }

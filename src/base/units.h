@@ -19,4 +19,7 @@ std::string mib(double bytes, int decimals = 1);      // 12.3, where the column 
 // "16GB" is 16 * 10^9, "16 GiB" 16 * 2^30, "4096" and "4096B" are bytes; nothing for what is not a positive size.
 std::optional<int64_t> parse_bytes(std::string_view text);
 
+// Seconds of "90s", "10m", "7h50m", "1d12h"; nothing for what is no positive time, or has no units.
+std::optional<double> parse_seconds(std::string_view text);
+
 }  // namespace plait

@@ -46,5 +46,14 @@ TEST(Units, seconds_change_their_unit) {
   EXPECT_EQ(human_seconds(NAN), "?");
 }
 
+TEST(Units, times_are_read_with_their_units) {
+  EXPECT_EQ(parse_seconds("90s"), 90);
+  EXPECT_EQ(parse_seconds("10m"), 600);
+  EXPECT_EQ(parse_seconds("7h50m"), 28200);
+  EXPECT_EQ(parse_seconds("1d0.5h"), 88200);
+  for (const char* wrong : {"", "10", "m", "10x", "50m7h", "1h1h", "-1m", "0s", "nan s", "10 m", "infs"})
+    EXPECT_EQ(parse_seconds(wrong), std::nullopt) << wrong;
+}
+
 }  // namespace
 }  // namespace plait

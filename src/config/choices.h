@@ -12,6 +12,7 @@ enum class Sliced { rows, tokens };
 enum class StepOrder { written, overlap };
 enum class SumType { float32, param };  // param: the type of the run
 enum class OptimizerKind { adamw, sgd };
+enum class OnTerm { exit, requeue };
 enum class RunType { float32, float64, bfloat16, float16 };
 
 template <>
@@ -45,6 +46,10 @@ struct EnumNames<SumType> {
 template <>
 struct EnumNames<OptimizerKind> {
   static constexpr std::array<std::string_view, 2> names = {"adamw", "sgd"};
+};
+template <>
+struct EnumNames<OnTerm> {
+  static constexpr std::array<std::string_view, 2> names = {"exit", "requeue"};
 };
 template <>
 struct EnumNames<RunType> {

@@ -121,7 +121,11 @@ struct TrainConfig {
   double min_loss_scale = 1;
   int64_t eval_every = 50;  // 0: never
   int64_t eval_batches = 8;
-  int64_t save_every = 0;  // 0: only at the end
+  int64_t save_every = 0;             // steps; 0: by time alone
+  std::string save_interval = "10m";  // "none": by steps alone
+  std::string max_time = "none";      // since the program began
+  OnTerm on_term = OnTerm::exit;
+  std::string init = "none";  // a checkpoint whose weights the run begins with
   bool operator==(const TrainConfig&) const = default;
 };
 
@@ -213,6 +217,8 @@ int64_t micro_tokens(const Config& config);                     // tokens of one
 int64_t gated_tokens(const Config& config);                     // of those, what one rank's gate sees
 double aux_coef(const Config& config);                          // of the gate's balancing loss; 0 where it has none
 std::optional<int64_t> memory_limit(const Config& config);      // bytes of a rank
+std::optional<double> save_interval(const Config& config);      // seconds
+std::optional<double> max_time(const Config& config);           // seconds
 int64_t gate_group(const Config& config);                       // tokens whose capacity is decided together
 int64_t expert_capacity(const Config& config, int64_t tokens);  // C of a group; REQUIRES moe.capacity to be set
 

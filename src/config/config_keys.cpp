@@ -219,7 +219,21 @@ void add_train(std::vector<Key>& keys, TrainConfig& c) {
                {"train.min_loss_scale", &c.min_loss_scale, kPositive, "float16: the scale never falls below", {}},
                {"train.eval_every", &c.eval_every, kCountOrZero, "steps between evaluations; 0: never", {}},
                {"train.eval_batches", &c.eval_batches, kCount, "batches of an evaluation", {}},
-               {"train.save_every", &c.save_every, kCountOrZero, "steps between checkpoints; 0: only at the end", {}}});
+               {"train.save_every", &c.save_every, kCountOrZero, "steps between checkpoints; 0: by time alone", {}},
+               {"train.save_interval",
+                &c.save_interval,
+                kAny,
+                "time between checkpoints, as 90s, 10m, 1h30m; none: by steps alone. One is written at the end, too",
+                {}},
+               {"train.max_time",
+                &c.max_time,
+                kAny,
+                "the run saves and ends before so much time has passed since it was started, as 7h50m; none: no limit",
+                {}},
+               key_of("train.on_term", c.on_term,
+                      "code of a run that SIGTERM, SIGUSR1 or train.max_time ended: that of the signal (0 for the "
+                      "time), or 75, by which a scheduler may start it again"),
+               {"train.init", &c.init, kAny, "checkpoint, or its folder, whose weights a run begins with", {}}});
 }
 
 void add_files(std::vector<Key>& keys, Config& c) {
@@ -228,7 +242,7 @@ void add_files(std::vector<Key>& keys, Config& c) {
               {{"data.path", &c.data.path, kAny, "text: a file, a folder or a list of files", {}},
                {"data.validation", &c.data.validation, kFraction, "share at the end that only evaluates", {}},
                {"log.dir", &c.log.dir, kAny, "folder of metrics, curve, config and checkpoints", {}},
-               {"log.every", &c.log.every, kCount, "steps between printed lines", {}},
+               {"log.every", &c.log.every, kCount, "steps between lines, printed and in metrics.jsonl", {}},
                {"log.timeout", &c.log.timeout, kPositive, "seconds a rank waits for the others", {}}});
 }
 

@@ -222,6 +222,8 @@ void validate(const Config& config) {
   check_memory(config);
   check_batch(config);
   memory_limit(config);
+  save_interval(config);
+  max_time(config);
   check_loss_scale(config);
 }
 
@@ -265,6 +267,24 @@ std::optional<int64_t> memory_limit(const Config& c) {
                 c.memory.limit);
   return bytes;
 }
+
+namespace {
+
+std::optional<double> seconds_of(std::string_view name, const std::string& text) {
+  if (text == "none") return std::nullopt;
+  const std::optional<double> seconds = parse_seconds(text);
+  if (!seconds)
+    input_error("{} = \"{}\", expected \"none\" or a time such as \"90s\", \"10m\" or \"7h50m\"", name, text);
+  return seconds;
+}
+
+}  // namespace
+
+std::optional<double> save_interval(const Config& c) {
+  return seconds_of("train.save_interval", c.train.save_interval);
+}
+
+std::optional<double> max_time(const Config& c) { return seconds_of("train.max_time", c.train.max_time); }
 
 int64_t gate_group(const Config& c) { return c.moe.group > 0 ? c.moe.group : gated_tokens(c); }
 

@@ -1,5 +1,5 @@
 // How a rank waits: it looks again for a while, then lets other threads run between looks, then sleeps. A deadline ends
-// every wait.
+// every wait, in which pauses of the whole process do not count.
 #pragma once
 #include <chrono>
 #include <thread>
@@ -22,6 +22,28 @@ inline Patience patience_for(int threads) {
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   return threads <= cores ? Patience{.spins = 200, .yields = 1000} : Patience{.yields = 20};
 }
+
+// When a wait has lasted too long. Who waits looks at it every half a second or more often; when it could not for long,
+// the process stood still (stopped, in a debugger, on a machine that slept), as did those that it waits for: the wait
+// begins anew.
+class Deadline {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr Seconds kPause{2}, kLongestNap{0.5};
+
+  explicit Deadline(Seconds patience, Clock::time_point now = Clock::now())
+      : patience_(patience), began_(now), looked_(now) {}
+
+  bool passed(Clock::time_point now = Clock::now()) {
+    if (now - looked_ > kPause) began_ = now;
+    looked_ = now;
+    return now - began_ > patience_;
+  }
+
+ private:
+  Seconds patience_;
+  Clock::time_point began_, looked_;
+};
 
 inline void relax() {
 #if defined(__x86_64__)

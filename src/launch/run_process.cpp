@@ -8,12 +8,11 @@
 #include <mutex>
 
 #include "base/errors.h"
+#include "base/stop.h"
 #include "launch/watch.h"
 
 namespace plait::launch {
 namespace {
-
-constexpr int kInputCode = 2, kFailureCode = 1;
 
 void write_all(const std::string& text) {
   for (size_t at = 0; at < text.size();) {
@@ -26,21 +25,25 @@ void write_all(const std::string& text) {
 // Ends all ranks, once. `report`: with what all ranks of this node were doing. The first rank of a node that fails
 // tells it.
 enum class Tell { line, report };
-[[noreturn]] void end_all(const Process& process, const std::string& what, Tell tell) {
+struct Ending {
+  Tell tell;
+  int code;
+};
+constexpr Ending kInput{Tell::line, 2}, kFailure{Tell::report, 1};
+[[noreturn]] void end_all(const Process& process, const std::string& what, Ending ending) {
   static std::mutex once;  // never given back: the process ends
   once.lock();
   RankBoard& mine = process.board();
-  if (tell == Tell::report) mine.failure.set(what);
+  if (ending.tell == Tell::report) mine.failure.set(what);
   mine.state = RankBoard::State::failed;
   if (process.reported->exchange(1) == 0) {
     std::string text = fmt::format("plait: {}\n", what);
     const std::vector<const RankBoard*> boards(process.boards.begin(), process.boards.end());
-    if (tell == Tell::report) text += report(boards, process.neighbours);
+    if (ending.tell == Tell::report) text += report(boards, process.neighbours);
     write_all(text);
   }
-  const int code = tell == Tell::line ? kInputCode : kFailureCode;
-  process.abort(code);
-  _exit(code);
+  process.abort(ending.code);
+  _exit(ending.code);
 }
 
 // A launcher may bind a rank to fewer cores than it has threads. Then it gets its share of the node's.
@@ -86,15 +89,17 @@ void run_process(const Process& process, const RankOptions& options, const std::
   try {
     expect_world(process, options);
     widen_affinity(process, options.threads);
-    const Watch watch(process, options, [&](const std::string& what) { end_all(process, what, Tell::report); });
+    const Watch watch(process, options, [&](const std::string& what) { end_all(process, what, kFailure); });
     body();
     process.board().state = RankBoard::State::ended;
   } catch (const InputError& error) {
-    end_all(process, error.what(), Tell::line);
+    end_all(process, error.what(), kInput);
+  } catch (const stop::Stopped& stopped) {
+    end_all(process, stopped.what(), {Tell::line, stop::code_of(stopped.signal)});
   } catch (const std::exception& error) {
-    end_all(process, fmt::format("{}: {}", options.name_of(process.rank), error.what()), Tell::report);
+    end_all(process, fmt::format("{}: {}", options.name_of(process.rank), error.what()), kFailure);
   } catch (...) {
-    end_all(process, fmt::format("{}: unknown failure", options.name_of(process.rank)), Tell::report);
+    end_all(process, fmt::format("{}: unknown failure", options.name_of(process.rank)), kFailure);
   }
 }
 

@@ -4,34 +4,18 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <fstream>
+
+#include "base/stop.h"
 
 namespace plait::launch {
 namespace {
 
 constexpr std::chrono::milliseconds kLook{40};
 constexpr double kSettle = 0.15;  // s after a death in which the others come to where they wait for it
-constexpr double kGrace =
-    0.25;                    // s that a rank which was told to end may go on; the launcher kills it after one second
-constexpr double kLate = 5;  // s after the deadline at which a wait that has none is ended
-
-std::atomic<bool> terminated = false;
-struct sigaction before;
-
-// Whoever else wants to know of the signal is told as if this were not here.
-void on_terminate(int signal) {
-  terminated = true;
-  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) before.sa_handler(signal);
-}
-
-void catch_terminate() {
-  struct sigaction now = {};
-  sigaction(SIGTERM, nullptr, &before);
-  if (before.sa_handler == on_terminate) return;
-  now.sa_handler = on_terminate;
-  now.sa_flags = SA_RESTART;
-  sigaction(SIGTERM, &now, nullptr);
-}
+constexpr double kGrace = 0.5;    // s that a rank which was told to end waits in silence; launchers kill it after one
+constexpr double kLate = 5;       // s after the deadline at which a wait that has none is ended
 
 bool is_dead(int pid) {
   if (kill(pid, 0) != 0) return errno == ESRCH;
@@ -45,20 +29,20 @@ bool is_dead(int pid) {
 }  // namespace
 
 Watch::Watch(const Process& process, const RankOptions& options, std::function<void(const std::string&)> on_fault)
-    : process_(process), options_(options), on_fault_(std::move(on_fault)) {
-  catch_terminate();
+    : process_(process), options_(options), on_fault_(std::move(on_fault)), awake_since_(board_seconds()) {
   thread_ = std::thread([this] { serve(); });
 }
 
 Watch::~Watch() {
   ending_ = true;
   thread_.join();
-  sigaction(SIGTERM, &before, nullptr);
 }
 
 void Watch::serve() {
-  while (!ending_) {
+  for (double looked = board_seconds(); !ending_; looked = board_seconds()) {
     std::this_thread::sleep_for(kLook);
+    if (board_seconds() - looked > Deadline::kPause.count()) awake_since_ = board_seconds();
+    if (stop::requested() && !told_wait_) tell_wait();
     if (const std::string what = fault(); !what.empty() && !ending_) on_fault_(what);
   }
 }
@@ -80,7 +64,7 @@ double Watch::longest_wait() const {
     const BoardEntry* open = lane.open();
     if (!open) continue;
     const bool sends = !open->group.get().empty() || open->step.get().starts_with(kConnecting);
-    if (sends) longest = std::max(longest, board_seconds() - open->began);
+    if (sends) longest = std::max(longest, board_seconds() - std::max(awake_since_, open->began.load()));
   }
   return longest;
 }
@@ -92,13 +76,18 @@ std::string Watch::fault() {
   }
   if (const double wait = longest_wait(); wait > options_.timeout.count() + kLate)
     return fmt::format("{} waits for {:.0f} s in a call that has no deadline", options_.name_of(process_.rank), wait);
-  if (!terminated) return {};
-  if (told_to_end_ == 0) told_to_end_ = board_seconds();
-  const double since = board_seconds() - told_to_end_;
-  const bool heard = before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN;
-  if (since > kGrace && (!heard || longest_wait() > kGrace))
-    return fmt::format("{} was told to end (SIGTERM): another rank has ended", options_.name_of(process_.rank));
   return {};
+}
+
+void Watch::tell_wait() {
+  if (told_to_end_ == 0) told_to_end_ = board_seconds();
+  const bool all_here = process_.neighbours.size() == static_cast<size_t>(process_.ranks);
+  if (all_here || board_seconds() - told_to_end_ < kGrace || longest_wait() < kGrace) return;
+  told_wait_ = true;
+  const RankBoard* mine = &process_.board();
+  const std::string text = fmt::format("plait: {} was told to end ({}), and waits\n{}", options_.name_of(process_.rank),
+                                       stop::name(stop::requested()), report({&mine, 1}, {&process_.rank, 1}));
+  std::fputs(text.c_str(), stderr);
 }
 
 }  // namespace plait::launch

@@ -1,5 +1,6 @@
-// A thread that sees what a rank that waits cannot: a neighbour that died, the launcher's wish that this process ends,
-// and a call of the wire that does not come back. Each ends this process with a report.
+// A thread that sees what a rank that waits cannot: a neighbour that died, and a call of the wire that does not come
+// back. Each ends this process with a report. When the process was told to end while it waits for a rank of another
+// node, it says so once: the other node may have nobody left who can.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -21,14 +22,17 @@ class Watch {
   void serve();
   std::string fault();
   std::string dead_neighbour() const;
-  // The operation of a lane that has been open for longest and sends; seconds it has been, 0: none.
+  void tell_wait();
+  // Seconds that a lane's operation has been open which sends, the longest; 0: none. Pauses do not count.
   double longest_wait() const;
 
   const Process& process_;
   const RankOptions& options_;
   std::function<void(const std::string&)> on_fault_;
+  double awake_since_;      // of the clock of boards
   double told_to_end_ = 0;  // when; 0: not
   double saw_death_ = 0;    // when; 0: not
+  bool told_wait_ = false;
   std::atomic<bool> ending_ = false;
   std::thread thread_;
 };

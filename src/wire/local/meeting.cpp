@@ -53,8 +53,8 @@ void Meeting::begin(int member) {
   seat.kind.store(post(member, member).kind);
   seat.begun.store(seat.sequence);
   seat.waits.store(true);
-  const auto patience = std::chrono::duration_cast<Clock::duration>(options_.timeout);
-  const Outcome outcome = round(kFailed, Clock::now() + patience);
+  launch::Deadline deadline(options_.timeout);
+  const Outcome outcome = round(kFailed, &deadline);
   if (outcome == Outcome::late) throw CommError(late(member));
   seat.waits.store(false);
   if (outcome == Outcome::failed) {
@@ -63,14 +63,14 @@ void Meeting::begin(int member) {
   compare(member);
 }
 
-void Meeting::end(int member) { round(kNothing, Clock::time_point::max()); }
+void Meeting::end(int member) { round(kNothing, nullptr); }
 
 void Meeting::fail() {
   word_.fetch_or(kFailed);
   wake_all(word_);
 }
 
-Meeting::Outcome Meeting::round(uint32_t stops, Clock::time_point deadline) {
+Meeting::Outcome Meeting::round(uint32_t stops, launch::Deadline* deadline) {
   const uint32_t others = (seats_.size() - 1) * kOneArrival;
   uint32_t seen = word_.load();
   for (;;) {
@@ -84,8 +84,9 @@ Meeting::Outcome Meeting::round(uint32_t stops, Clock::time_point deadline) {
   }
 }
 
-Meeting::Outcome Meeting::wait(uint32_t round, uint32_t stops, Clock::time_point deadline) {
-  constexpr Clock::duration kNap = std::chrono::hours(1);
+Meeting::Outcome Meeting::wait(uint32_t round, uint32_t stops, launch::Deadline* deadline) {
+  constexpr auto kNap = std::chrono::duration_cast<std::chrono::nanoseconds>(launch::Deadline::kLongestNap);
+  const auto nap = std::min(kNap, std::chrono::duration_cast<std::chrono::nanoseconds>(options_.timeout / 4));
   for (int look = 0;; ++look) {
     uint32_t now = word_.load();
     if (!same_round(now, round)) return Outcome::met;
@@ -98,15 +99,14 @@ Meeting::Outcome Meeting::wait(uint32_t round, uint32_t stops, Clock::time_point
       std::this_thread::yield();
       continue;
     }
-    const auto left = deadline - Clock::now();
-    if (left <= Clock::duration::zero()) {
+    if (deadline && deadline->passed()) {
       if (!word_.compare_exchange_strong(now, now | kFailed)) continue;
       wake_all(word_);
       return Outcome::late;
     }
     ++sleepers_;
     now = word_.load();
-    if (same_round(now, round) && !(now & stops)) sleep_while(word_, now, std::min(left, kNap));
+    if (same_round(now, round) && !(now & stops)) sleep_while(word_, now, nap);
     --sleepers_;
   }
 }

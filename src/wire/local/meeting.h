@@ -75,7 +75,6 @@ class Meeting {
   std::string waiting(int world_rank) const;
 
  private:
-  using Clock = std::chrono::steady_clock;
   enum class Outcome { met, failed, late };
 
   struct alignas(64) Seat {
@@ -87,8 +86,9 @@ class Meeting {
   };
 
   // A round: everyone comes, then everyone goes. `stops`: the bits of the word that end it.
-  Outcome round(uint32_t stops, Clock::time_point deadline);
-  Outcome wait(uint32_t round, uint32_t stops, Clock::time_point deadline);
+  // `deadline` null: none.
+  Outcome round(uint32_t stops, launch::Deadline* deadline);
+  Outcome wait(uint32_t round, uint32_t stops, launch::Deadline* deadline);
 
   void compare(int member) const;
   void compare_rows(int member) const;

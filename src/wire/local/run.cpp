@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "base/stop.h"
 #include "wire/local/world.h"
 
 namespace plait::wire {
@@ -64,6 +65,8 @@ class Crew {
     try {
       std::rethrow_exception(failure_->what);
     } catch (const InputError&) {
+      throw;
+    } catch (const stop::Stopped&) {
       throw;
     } catch (const std::exception& error) {
       throw RankFailure(failure_->rank, fmt::format("{}: {}{}", world_.name(failure_->rank), error.what(), tail),

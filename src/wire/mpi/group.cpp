@@ -187,7 +187,7 @@ std::string MpiGroup::late() const {
 void MpiGroup::finish() {
   using Clock = std::chrono::steady_clock;
   auto start = Clock::now();
-  const auto deadline = start + options_.timeout;
+  launch::Deadline deadline(options_.timeout);
   for (int look = 0; !requests_.empty();) {
     if (take()) {
       look = 0;
@@ -200,9 +200,8 @@ void MpiGroup::finish() {
     }
     tell_arrived();
     if (options_.ended && options_.ended->load()) throw Abandoned("another lane of this rank has failed");
-    const auto now = Clock::now();
-    if (now > deadline) throw CommError(late());
-    nap(std::clamp<Clock::duration>((now - start) / kNaps, kShortestNap, kLongestNap));
+    if (deadline.passed()) throw CommError(late());
+    nap(std::clamp<Clock::duration>((Clock::now() - start) / kNaps, kShortestNap, kLongestNap));
   }
 }
 

@@ -153,7 +153,7 @@ void NodeMeeting::await(std::atomic<uint32_t> NodeSeat::*counter, uint32_t wante
     std::this_thread::yield();
   }
   NodeDoor& door = layout_.door();
-  const auto deadline = std::chrono::steady_clock::now() + options_.timeout;
+  launch::Deadline deadline(options_.timeout);
   for (;;) {
     const uint32_t seen = door.event.load();
     ++door.sleepers;
@@ -163,7 +163,7 @@ void NodeMeeting::await(std::atomic<uint32_t> NodeSeat::*counter, uint32_t wante
     if (all) return;
     if (options_.progress) options_.progress();
     if (options_.ended && options_.ended->load()) throw Abandoned("another lane of this rank has failed");
-    if (std::chrono::steady_clock::now() < deadline) continue;
+    if (!deadline.passed()) continue;
     std::vector<std::string> absent;
     for (int m = 0; m < size(); ++m)
       if (!reached((layout_.seat(m).*counter).load(), wanted)) absent.push_back(options_.name(ranks()[m]));
