@@ -32,15 +32,14 @@ TEST(Run, writes_metrics_curve_config_and_the_last_two_checkpoints) {
   const ScratchFolder folder;
   const Config config = small_run(folder / "run", {"train.steps=5", "train.save_every=1", "mesh.ep=2"});
   std::vector<int64_t> told, saved;
-  const RunObserver observer{.resumed = [](int64_t) { FAIL() << "a new run"; },
+  const RunObserver observer{.resumed = [](const std::string&, int64_t) { FAIL() << "a new run"; },
                              .step = [&](const StepReport& r) { told.push_back(r.step); },
                              .saved = [&](const std::string&) { saved.push_back(told.back()); }};
-  const std::atomic<bool> stop = false;
-  const RunReport report = train(config, random_corpus(), observer, stop);
+  const RunReport report = train(config, random_corpus(), observer);
   EXPECT_EQ(told, (std::vector<int64_t>{1, 2, 3, 4, 5}));
   EXPECT_EQ(saved, told);
   EXPECT_EQ(report.last_step, 5);
-  EXPECT_FALSE(report.interrupted);
+  EXPECT_FALSE(report.interrupted());
   const auto lines = metrics(config.log.dir);
   ASSERT_EQ(lines.size(), 5u);
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -50,7 +49,7 @@ TEST(Run, writes_metrics_curve_config_and_the_last_two_checkpoints) {
   }
   EXPECT_EQ(*report.val_loss, lines[4].number("val_loss"));
   EXPECT_NE(slurp(config.log.dir + "/loss.svg").find("</svg>"), std::string::npos);
-  EXPECT_EQ(ready_config(config.log.dir + "/config.toml"), config);
+  EXPECT_EQ(ready_config(config.log.dir + "/config.resolved.toml"), config);
   EXPECT_EQ(folders(config.log.dir), (std::set<std::string>{"step-00000004", "step-00000005"}));
   EXPECT_EQ(Checkpoint(report.checkpoint).step(), 5);
 }
@@ -64,8 +63,7 @@ TEST(Run, gives_its_last_step_over_time_where_asked_to) {
     EXPECT_EQ(timeline.spans.size(), 2 * issue_order(schedule).size());
     EXPECT_GT(timeline.makespan, 0);
   }};
-  const std::atomic<bool> stop = false;
-  train(config, random_corpus(), observer, stop);
+  train(config, random_corpus(), observer);
   EXPECT_EQ(told, 1);
 }
 
@@ -80,8 +78,7 @@ TEST(Run, shows_the_last_step_of_all_ranks_also_where_it_tells_its_memory) {
                                    for (const TimeSpan& span : timeline.spans) rows.insert({span.rank, span.lane});
                                  },
                              .memory = [&](const MemoryComparison&) { ++told; }};
-  const std::atomic<bool> stop = false;
-  train(config, random_corpus(), observer, stop);
+  train(config, random_corpus(), observer);
   EXPECT_EQ(rows, (std::set<std::pair<int, int>>{{0, 0}, {0, 1}, {1, 0}, {1, 1}})) << "computing, and messages";
   EXPECT_EQ(told, 1);
 }
@@ -105,7 +102,7 @@ TEST_P(Resume, goes_on_as_if_it_had_never_stopped) {
   const Config whole = small_run(folder / "whole", GetParam()), parts = small_run(folder / "parts", GetParam());
   run_to(whole, corpus);
   const RunReport first = run_to(parts, corpus, 3);
-  EXPECT_TRUE(first.interrupted);
+  EXPECT_TRUE(first.interrupted());
   EXPECT_EQ(first.last_step, 3);
   EXPECT_EQ(folders(parts.log.dir), std::set<std::string>{"step-00000003"});
   const RunReport second = run_to(parts, corpus);
@@ -226,7 +223,8 @@ TEST(Failure, of_a_loss_that_is_not_finite_ends_the_run_and_saves_nothing) {
   const Config config = small_run(folder / "run", {"mesh.tp=2", "mesh.dp=2", "moe.num_experts=0", "optim.lr=1e30"});
   const std::string message = refusal<wire::RankFailure>([&] { run_to(config, random_corpus()); });
   EXPECT_NE(message.find("training step 2: the gradient norm is nan"), std::string::npos) << message;
-  EXPECT_NE(message.find("`plait verify " + config.log.dir + "/config.toml --locate`"), std::string::npos) << message;
+  EXPECT_NE(message.find("`plait verify " + config.log.dir + "/config.resolved.toml --locate`"), std::string::npos)
+      << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   EXPECT_EQ(metrics(config.log.dir).size(), 1u);
   EXPECT_FALSE(find_latest(config.log.dir));
