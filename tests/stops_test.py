@@ -1,4 +1,4 @@
-"""Runs that are told to end, paused, doubled and started again lose nothing: stops_test.py WIRE CASE PLAIT
+"""Runs that are told to end, paused, doubled and started again lose nothing: stops_test.py WIRE CASE PLAIT DISK_FAULTS
 
 WIRE is local (threads of one process) or mpi (processes under mpirun). No case depends on how long anything takes.
 """
@@ -19,8 +19,8 @@ ENDLESS = ["train.steps=1000000", "train.eval_every=0"]
 class Desk:
     """A folder with a text, for runs of two ranks."""
 
-    def __init__(self, wire, program, folder):
-        self.wire, self.program, self.folder = wire, program, folder
+    def __init__(self, wire, program, library, folder):
+        self.wire, self.program, self.library, self.folder = wire, program, library, folder
         self.dir = f"{folder}/run"
         self.text = write_text(folder)
 
@@ -30,6 +30,11 @@ class Desk:
 
     def start(self, *keys, **options):
         return Run(self.wire, self.command(*keys), ranks=2, **options)
+
+    def on_bad_disk(self, fault, *keys):
+        variables = {"LD_PRELOAD": self.library, "PLAIT_DISK_FOLDER": self.dir, "PLAIT_DISK_FAULT": fault}
+        options = [word for name in variables for word in ("-x", name)] if self.wire == "mpi" else []
+        return self.start(*keys, options=options, environment=variables)
 
     def walking(self, *keys, **options):
         run = self.start(*keys, **options)
@@ -254,18 +259,59 @@ def weights(desk):
     run.expect(metrics(desk.dir)[0]["loss"] < 4, "a loss that was learned")
 
 
-CASES = {"launcher": launcher_told, "closed_pipe": closed_pipe, "in_evaluation": in_evaluation,
+def listed(directory):
+    return os.listdir(directory) if os.path.isdir(directory) else []
+
+
+def second_signal(desk):
+    """While a save hangs in the disk, another signal ends the process at once."""
+    run = desk.on_bad_disk("hang 9", *ENDLESS, "train.save_every=3")
+    run.until(lambda: any(name.startswith(".step-") for name in listed(desk.dir)), "a save")
+    run.send(signal.SIGTERM, run.ranks())
+    time.sleep(1.5)
+    run.send(signal.SIGTERM, run.ranks())
+    run.expect(run.end() != 0, "a code other than 0")
+    if desk.wire == "local":
+        run.expect_code(143)
+    again = desk.start("train.steps=2")
+    again.expect_code(0)
+    again.expect_says(f"{desk.dir}/.step-00000003.tmp: left by a save that was cut short, removed")
+
+
+def crawling_disk(desk):
+    """A save that takes longer than any rank waits for another one, and goes on all the time, is no fault."""
+    run = desk.on_bad_disk("crawl 60", "train.steps=4", "train.save_every=2", "log.timeout=2", "train.eval_every=0")
+    run.expect_code(0)
+    run.expect_says(f"saved {desk.dir}/step-00000004")
+
+
+def hanging_disk(desk):
+    """A disk that takes nothing for log.timeout ends the run with a line."""
+    run = desk.on_bad_disk("hang 30", "train.steps=9", "train.save_every=2", "log.timeout=2", "train.eval_every=0")
+    run.expect(run.end() == 2, "code 2")
+    run.expect_says("the disk has taken nothing for 2 s (log.timeout)")
+
+
+def full_disk(desk):
+    """A save that finds no room is tried again; the run goes on."""
+    run = desk.on_bad_disk("full 20", "train.steps=5", "train.save_every=2", "train.eval_every=0")
+    run.expect(run.end() == 2, "code 2, as the last save fails too")
+    run.expect_says("No space left on device; the run goes on, and will try again", "step 5/5")
+    run.expect(not [name for name in os.listdir(desk.dir) if "step-" in name or "lock" in name], "nothing half-written")
+
+
+CASES = {"second_signal": second_signal, "crawling_disk": crawling_disk, "hanging_disk": hanging_disk,
+         "full_disk": full_disk, "launcher": launcher_told, "closed_pipe": closed_pipe, "in_evaluation": in_evaluation,
          "in_building": in_building, "in_trials": in_trials, "requeue": requeue, "max_time": max_time,
          "save_interval": save_interval, "paused": paused, "doubled": doubled, "closed_stream": closed_stream,
          "own_config": own_config, "any_bytes": any_bytes, "other_text": other_text, "weights": weights}
 
 
 def main():
-    wire, case, program = sys.argv[1:4]
+    wire, case, program, library = sys.argv[1:3] + [os.path.abspath(path) for path in sys.argv[3:5]]
     skip_without(wire)
-    program = os.path.abspath(program)
     with tempfile.TemporaryDirectory() as folder:
-        desk = Desk(wire, program, folder)
+        desk = Desk(wire, program, library, folder)
         if case in TOLD:
             told(desk, *TOLD[case], "all")
             desk.dir += "2"

@@ -156,6 +156,99 @@ TEST(Resume, works_at_another_layout) {
   }
 }
 
+// What a run told beside its steps, going on from a checkpoint of `begun` as `now`.
+std::vector<std::string> notes_of(const Config& now, const data::Corpus& corpus, GoOn go_on = GoOn::as_it_was) {
+  std::vector<std::string> notes;
+  train(now, corpus, {.note = [&](const std::string& line) { notes.push_back(line); }}, go_on);
+  return notes;
+}
+
+TEST(Resume, lists_what_has_changed_and_refuses_another_model_text_or_order) {
+  const ScratchFolder folder;
+  const data::Corpus corpus = random_corpus();
+  const std::string dir = folder / "run", step = dir + "/step-00000003";
+  const auto with = [&](Overrides overrides) {
+    overrides.push_back("mesh.threads=1");
+    return small_run(dir, overrides);
+  };
+  run_to(with({}), corpus, 3);
+  const auto refused = [&](const Config& config, const data::Corpus& text) {
+    return refusal<InputError>([&] { train(config, text, {}); });
+  };
+  EXPECT_EQ(refused(with({"model.rope_theta=500", "train.seed=2"}), corpus),
+            step +
+                " was made with another model, text or order of the data (model.rope_theta 10000.0 -> 500.0, "
+                "train.seed 1 -> 2): set it back, choose another log.dir, begin with its weights (train.init=" +
+                step + "), or go on all the same with --force");
+  for (const char* other : {"model.hidden_act=relu", "model.rms_norm_eps=0.1", "moe.num_experts_per_tok=1",
+                            "moe.capacity=1.0", "data.validation=0.2", "train.batch_size=4", "train.seq_length=4"})
+    EXPECT_NE(refused(with({other}), corpus).find(" was made with another model, text or order of the data ("),
+              std::string::npos)
+        << other;
+  data::Corpus changed = corpus;
+  changed.tokens[100] ^= 1;
+  EXPECT_NE(refused(with({}), changed).find("(the text of data.path "), std::string::npos);
+  EXPECT_EQ(notes_of(with({"optim.lr=5e-3", "mesh.ep=2", "train.steps=4"}), corpus),
+            std::vector<std::string>{"changed since " + step +
+                                     ": mesh.ep 1 -> 2, mesh.dp 1 -> 2, mesh.node 1 -> 2, optim.lr 0.01 -> 0.005, "
+                                     "train.steps 6 -> 4, train.micro_batch_size 8 -> 4"});
+  EXPECT_EQ(
+      notes_of(with({"train.seed=2", "mesh.ep=2", "optim.lr=5e-3", "train.steps=5"}), corpus, GoOn::whatever_changed),
+      std::vector<std::string>{"changed since " + dir + "/step-00000004: train.steps 4 -> 5, train.seed 1 -> 2"});
+}
+
+TEST(Run, begins_with_weights_of_another_one) {
+  const ScratchFolder folder;
+  const data::Corpus corpus = random_corpus();
+  const Overrides sigmoid = {"moe.gate=sigmoid", "moe.bias_rate=0.1", "mesh.threads=1"};
+  const Config first = small_run(folder / "first", sigmoid);
+  run_to(first, corpus);
+  const std::string from = *find_latest(first.log.dir);
+  for (const std::string& init : {first.log.dir, from, from + "/model.safetensors"}) {
+    Overrides keys = sigmoid;
+    keys.insert(keys.end(), {"mesh.ep=2", "train.steps=1", "optim.lr=1e-30", "optim.min_lr=0", "moe.bias_rate=0",
+                             "train.init=" + init});
+    std::filesystem::remove_all(folder / "second");
+    const Config second = small_run(folder / "second", keys);
+    EXPECT_EQ(notes_of(second, corpus),
+              (std::vector<std::string>{"begins with the weights of " + from,
+                                        "which were trained as another model: moe.bias_rate 0.1 -> 0.0"}));
+    const Checkpoint given(from), taken(*find_latest(second.log.dir));
+    EXPECT_EQ(taken.step(), 1);
+    for (const TensorInfo& info : given.model())
+      EXPECT_TRUE(taken.read(info.name).allclose(given.read(info.name), 1e-6, 1e-20)) << info.name;
+  }
+}
+
+TEST(Run, writes_a_line_of_metrics_every_so_many_steps) {
+  const ScratchFolder folder;
+  const Config config = small_run(folder / "run", {"train.steps=11", "log.every=4", "train.eval_every=5"});
+  run_to(config, random_corpus());
+  std::vector<int64_t> steps;
+  for (const JsonObject& line : metrics(config.log.dir)) steps.push_back(line.integer("step"));
+  EXPECT_EQ(steps, (std::vector<int64_t>{4, 5, 8, 10, 11})) << "and where it evaluates, and the last";
+}
+
+TEST(Run, never_saves_parameters_that_are_not_finite) {
+  const ScratchFolder folder;
+  const data::Corpus corpus = random_corpus();
+  // The row of a byte that the text has not: no loss sees it.
+  const Config config = small_run(folder / "run", {"model.tie_word_embeddings=false", "optim.weight_decay=0"});
+  run_to(config, corpus, 3);
+  const std::set<uint8_t> seen(corpus.tokens.begin(), corpus.tokens.end());
+  int64_t unseen = 0;
+  while (seen.contains(static_cast<uint8_t>(unseen))) ++unseen;
+  ASSERT_LT(unseen, 256);
+  rewrite_checkpoint(config.log.dir, [&](const std::string& name, const at::Tensor& tensor) {
+    if (name == "model.embed_tokens.weight") tensor[unseen].fill_(INFINITY);
+  });
+  const std::string message = refusal<wire::RankFailure>([&] { run_to(config, corpus); });
+  EXPECT_NE(message.find("'model.embed_tokens.weight' holds a value that is not finite, and is not saved"),
+            std::string::npos)
+      << message;
+  EXPECT_EQ(Checkpoint(*find_latest(config.log.dir)).step(), 3);
+}
+
 TEST(Run, finishes_and_saves_where_whole_ranks_have_no_token_for_their_experts) {
   const ScratchFolder folder;
   const Config config = small_run(folder / "run", {"mesh.ep=4", "moe.gate=switch", "moe.num_experts_per_tok=1",

@@ -146,6 +146,9 @@ std::string listed(const std::vector<int64_t>& steps) {
 }  // namespace
 
 void save_checkpoint(const std::string& dir, const CheckpointContent& content, int keep) try {
+  const auto moved = [&] {
+    if (content.written) content.written(0);
+  };
   fs::create_directories(dir);
   remove_leftovers(dir);
   expect_room(dir, bytes_of(content));
@@ -153,14 +156,19 @@ void save_checkpoint(const std::string& dir, const CheckpointContent& content, i
   const auto aside = fmt::format("{}/.{}.tmp", dir, name), folder = fmt::format("{}/{}", dir, name);
   FolderAside fresh(aside);
   write_tensors(aside + "/model.safetensors", content.model, content);
+  moved();
   write_tensors(aside + "/optimizer.safetensors", content.optimizer, content);
+  moved();
   auto json = content.state.more;
   json.add("format", kFormat).add("step", content.state.step).add("seed", content.state.seed);
   json.add("config", content.state.config);
   write_text(aside + "/state.json", with_checksum(json.str()) + "\n");
+  moved();
   if (fs::exists(folder)) rename_durably(folder, fmt::format("{}/.{}.old", dir, name));
   fresh.become(folder);
+  moved();
   write_text(fmt::format("{}/{}", dir, kLatest), name + "\n");
+  moved();
   remove_leftovers(dir);
   keep_last(dir, content.state.step, keep);
 } catch (const fs::filesystem_error& error) {

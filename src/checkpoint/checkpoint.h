@@ -28,7 +28,7 @@ struct CheckpointContent {
   // Called once for each tensor, model first, in the order listed. It may gather the tensor from other ranks, which
   // then walk the same lists.
   std::function<at::Tensor(const std::string& name)> get;
-  Written written = {};  // may be empty
+  Written written = {};  // may be empty; called with 0 where the disk did something else than to take data
 };
 
 // Writes DIR/step-N and points `latest` at it; keeps the last `keep` checkpoints (0: all). An older checkpoint of the

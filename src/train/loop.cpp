@@ -259,7 +259,7 @@ class Walk {
     if (result.outcome == SaveResult::Outcome::not_finite)
       throw StepFault(fmt::format("training step {}: '{}' holds a value that is not finite, and is not saved; {}",
                                   report_.last_step, result.why, advice()));
-    if (last == Last::yes) throw InputError(result.why);
+    if (last == Last::yes || result.outcome == SaveResult::Outcome::stuck) throw InputError(result.why);
     if (observer_.note) observer_.note(fmt::format("{}; the run goes on, and will try again", result.why));
   }
 

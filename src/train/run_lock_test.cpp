@@ -20,7 +20,8 @@ RunLock::Tell into(Told& told) {
 
 // Between machines whose locks are not seen by one another.
 LockRules between_machines(const std::string& machine) {
-  return {.beat = std::chrono::duration<double>(0.1), .missed = 10, .locks = LockRules::Locks::none, .machine = machine};
+  return {
+      .beat = std::chrono::duration<double>(0.1), .missed = 10, .locks = LockRules::Locks::none, .machine = machine};
 }
 
 constexpr const char* kLeft =
@@ -60,7 +61,8 @@ TEST(RunLock, of_a_killed_run_of_this_machine_is_taken_over_at_once) {
   Told told;
   const RunLock lock(folder.str(), into(told), {.machine = "node1"});
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_TRUE(told[0].starts_with(folder / "run.lock: process " + std::to_string(child) + " on node1, since ")) << told[0];
+  EXPECT_TRUE(told[0].starts_with(folder / "run.lock: process " + std::to_string(child) + " on node1, since "))
+      << told[0];
   EXPECT_TRUE(told[0].ends_with(", has ended without removing it: taken over")) << told[0];
   EXPECT_EQ(RunLock::token_in(folder.str()), lock.token());
 }
@@ -72,15 +74,17 @@ TEST(RunLock, of_another_machine_is_taken_over_when_its_beat_has_ended) {
   const RunLock lock(folder.str(), into(told), between_machines("node8"));
   ASSERT_EQ(told.size(), 2u);
   EXPECT_EQ(told[0], folder / "run.lock: left by process 4711 on node7; looking for 1 s whether it lives");
-  EXPECT_EQ(told[1], folder / "run.lock: process 4711 on node7, since 2026-03-01 14:02:11, has ended without removing "
-                              "it: taken over");
+  EXPECT_EQ(told[1], folder /
+                         "run.lock: process 4711 on node7, since 2026-03-01 14:02:11, has ended without removing "
+                         "it: taken over");
 }
 
 TEST(RunLock, of_another_machine_is_respected_while_it_beats) {
   const ScratchFolder folder;
   const RunLock holder(folder.str(), {}, between_machines("node7"));
   const std::string says = refusal<InputError>([&] { RunLock lock(folder.str(), {}, between_machines("node8")); });
-  EXPECT_NE(says.find("is in use by process " + std::to_string(getpid()) + " on node7, since "), std::string::npos) << says;
+  EXPECT_NE(says.find("is in use by process " + std::to_string(getpid()) + " on node7, since "), std::string::npos)
+      << says;
   EXPECT_EQ(RunLock::token_in(folder.str()), holder.token());
 }
 
@@ -101,7 +105,8 @@ TEST(RunLock, says_why_a_folder_cannot_be_taken) {
   EXPECT_EQ(refusal<InputError>([&] { RunLock lock(folder / "file"); }),
             "log.dir: cannot make the folder '" + (folder / "file") + "': Not a directory");
   std::filesystem::create_directory_symlink("/nowhere", folder / "link");
-  EXPECT_NE(refusal<InputError>([&] { RunLock lock(folder / "link/run"); }).find("log.dir: cannot "), std::string::npos);
+  EXPECT_NE(refusal<InputError>([&] { RunLock lock(folder / "link/run"); }).find("log.dir: cannot "),
+            std::string::npos);
 }
 
 }  // namespace

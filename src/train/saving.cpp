@@ -24,7 +24,7 @@ constexpr std::chrono::milliseconds kAnswer{500};  // the longest that rank 0 le
 constexpr double kTellEvery = 10;                  // s
 
 // What rank 0 tells the others.
-enum class State : int64_t { ready, busy, refused, not_finite };
+enum class State : int64_t { ready, busy, refused, not_finite, stuck };
 
 // Where rank 0's own thread puts one tensor after another and the writing one takes them. Shared: a thread that hangs
 // in the disk is left behind, and keeps it.
@@ -53,7 +53,10 @@ class Handover {
     return tensor;
   }
 
-  void wrote(int64_t bytes) { bytes_ += bytes; }
+  void wrote(int64_t bytes) {
+    bytes_ += bytes;
+    ++moves_;
+  }
 
   void end(std::string refusal) {
     const std::lock_guard lock(mutex_);
@@ -72,6 +75,7 @@ class Handover {
   }
 
   int64_t bytes() const { return bytes_; }
+  int64_t moves() const { return moves_; }
   std::string refusal() const {
     const std::lock_guard lock(mutex_);
     return refusal_;
@@ -83,7 +87,7 @@ class Handover {
   std::optional<at::Tensor> tensor_;
   bool given_up_ = false, ended_ = false;
   std::string refusal_;
-  std::atomic<int64_t> bytes_ = 0;
+  std::atomic<int64_t> bytes_ = 0, moves_ = 0;
 };
 
 bool is_finite(const at::Tensor& tensor) {
@@ -127,19 +131,19 @@ class Writer {
     const State state = handover_->look(what);
     if (state == State::refused) why_ = handover_->refusal();
     if (state != State::busy) return state;
-    if (handover_->bytes() != bytes_) {
-      bytes_ = handover_->bytes();
+    if (const int64_t moves = handover_->moves(); moves != moves_) {
+      moves_ = moves;
       moved_ = Clock::now();
     }
     if (plan_.progress && seconds_since(told_) > kTellEvery) {
       told_ = Clock::now();
-      plan_.progress(bytes_, all_);
+      plan_.progress(handover_->bytes(), all_);
     }
     stuck_ = seconds_since(moved_) > plan_.patience;
     if (stuck_)
       why_ = fmt::format("cannot save a checkpoint in '{}': the disk has taken nothing for {:g} s (log.timeout)",
                          plan_.dir, plan_.patience);
-    return stuck_ ? State::refused : State::busy;
+    return stuck_ ? State::stuck : State::busy;
   }
 
   const std::string& why() const { return why_; }
@@ -147,7 +151,7 @@ class Writer {
  private:
   const SavePlan& plan_;
   std::shared_ptr<Handover> handover_ = std::make_shared<Handover>();
-  int64_t all_ = 0, bytes_ = 0;
+  int64_t all_ = 0, moves_ = 0;
   Clock::time_point moved_ = Clock::now(), told_ = Clock::now();
   bool stuck_ = false;
   std::string why_;
@@ -168,6 +172,15 @@ State settled(wire::Group& everyone, std::optional<Writer>& writer, Handover::Fo
   return state;
 }
 
+Outcome outcome_of(State state) {
+  switch (state) {
+    case State::refused: return Outcome::refused;
+    case State::not_finite: return Outcome::not_finite;
+    case State::stuck: return Outcome::stuck;
+    default: return Outcome::saved;
+  }
+}
+
 }  // namespace
 
 SaveResult save_together(wire::Group& everyone, CheckpointContent content, const SavePlan& plan) {
@@ -186,11 +199,8 @@ SaveResult save_together(wire::Group& everyone, CheckpointContent content, const
       if (state == State::ready && writer) writer->put(std::move(tensor));
     }
   if (state == State::ready) state = settled(everyone, writer, Handover::For::end);
-  SaveResult result{.outcome = state == State::ready        ? Outcome::saved
-                               : state == State::not_finite ? Outcome::not_finite
-                                                            : Outcome::refused,
-                    .why = not_finite};
-  if (writer && state == State::refused) result.why = writer->why();
+  SaveResult result{.outcome = outcome_of(state), .why = not_finite};
+  if (writer && !writer->why().empty()) result.why = writer->why();
   result.seconds = seconds_since(start);
   return result;
 }

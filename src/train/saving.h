@@ -17,13 +17,14 @@ struct SavePlan {
 };
 
 struct SaveResult {
-  enum class Outcome { saved, refused, not_finite } outcome;
+  enum class Outcome { saved, refused, not_finite, stuck } outcome;
   std::string why;  // at rank 0, where it was not saved: the disk's words, or the tensor's name
   double seconds = 0;
 };
 
 // Every rank calls it with the same lists and gets the same outcome. Where it is not `saved`, the folder is as it was:
-// the disk refused, or a tensor holds a value that is not finite, which is never saved.
+// the disk refused, or a tensor holds a value that is not finite, which is never saved. After `stuck`, where the disk
+// took nothing for so long, a thread is left behind that still writes when it can: the process should end.
 SaveResult save_together(wire::Group& everyone, CheckpointContent content, const SavePlan& plan);
 
 }  // namespace plait

@@ -43,12 +43,14 @@ std::vector<SaveResult> saved_by_four(const std::string& dir, double last) {
 
 TEST(Saving, by_all_ranks_leaves_one_checkpoint) {
   const ScratchFolder folder;
-  for (const SaveResult& result : saved_by_four(folder.str(), 2)) EXPECT_EQ(result.outcome, Outcome::saved) << result.why;
+  for (const SaveResult& result : saved_by_four(folder.str(), 2))
+    EXPECT_EQ(result.outcome, Outcome::saved) << result.why;
   const Checkpoint checkpoint(*find_latest(folder.str()));
   const CheckpointContent written = content(2);
   checkpoint.require(written.model, written.optimizer);
   for (const auto* list : {&written.model, &written.optimizer})
-    for (const TensorInfo& info : *list) EXPECT_TRUE(checkpoint.read(info.name).equal(written.get(info.name))) << info.name;
+    for (const TensorInfo& info : *list)
+      EXPECT_TRUE(checkpoint.read(info.name).equal(written.get(info.name))) << info.name;
 }
 
 TEST(Saving, that_the_disk_refuses_is_told_to_all_ranks_and_leaves_nothing) {

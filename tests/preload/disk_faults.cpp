@@ -2,8 +2,9 @@
 // of these acts go wrong:
 //   PLAIT_DISK_FOLDER  the folder; acts on step-*, .step-* and latest* in it count
 //   PLAIT_DISK_LOG     a file to which each act is added as a line: "NUMBER ACT NAME"
-//   PLAIT_DISK_FAULT   "HOW NUMBER": kill (this process), killall (its process group), full, fail, readonly, slow, hang
-// From that number on (full, readonly), at it alone (kill, killall, fail, slow, hang).
+//   PLAIT_DISK_FAULT   "HOW NUMBER": kill (this process), killall (its process group), full, fail, readonly, slow, hang,
+//                      crawl
+// From that number on (full, readonly, crawl), at it alone (kill, killall, fail, slow, hang).
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -75,6 +76,7 @@ int fault(const char* act, const std::string& path, bool takes_space) {
   const int at = atoi(all.c_str() + space);
   if (how == "full") return number >= at && takes_space ? ENOSPC : 0;
   if (how == "readonly") return number >= at ? EROFS : 0;
+  if (how == "crawl" && number >= at) usleep(100'000);
   if (number != at) return 0;
   if (how == "kill") kill(getpid(), SIGKILL);
   if (how == "killall") kill(0, SIGKILL);
