@@ -1,6 +1,9 @@
 #include "base/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace plait {
@@ -38,6 +41,64 @@ std::string join(std::span<const std::string> parts, std::string_view between) {
   for (size_t i = 0; i < parts.size(); ++i) all.append(i ? between : "").append(parts[i]);
   return all;
 }
+
+namespace {
+
+// Bytes of the UTF-8 character that the text begins with, by its first byte; 0: none begins so.
+size_t length_of_first(unsigned char first) {
+  if (first < 0x80) return 1;
+  if (first < 0xc2 || first > 0xf4) return 0;
+  return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+}
+
+// How many bytes at the beginning are one character that can be shown; 0: its first byte cannot.
+size_t shown_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const size_t length = length_of_first(byte(0));
+  if (length == 1) return byte(0) == '\n' || byte(0) == '\t' || (byte(0) >= 0x20 && byte(0) != 0x7f) ? 1 : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  const bool overlong = (byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xf0 && byte(1) < 0x90);
+  const bool no_character = (byte(0) == 0xed && byte(1) > 0x9f) || (byte(0) == 0xf4 && byte(1) > 0x8f);
+  const bool controls = byte(0) == 0xc2 && byte(1) < 0xa0;
+  return overlong || no_character || controls ? 0 : length;
+}
+
+// Bytes at the end that may be the beginning of a character.
+size_t begun(std::string_view text) {
+  for (size_t back = 1; back <= std::min<size_t>(3, text.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if ((byte & 0xc0) != 0x80) return length_of_first(byte) > back ? back : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string visible(std::string_view text) {
+  std::string all;
+  while (!text.empty()) {
+    const size_t length = shown_length(text);
+    if (length > 0)
+      all += text.substr(0, length);
+    else
+      all += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
+    text.remove_prefix(std::max<size_t>(1, length));
+  }
+  return all;
+}
+
+std::string VisiblePieces::add(std::string_view piece) {
+  held_ += piece;
+  const std::string rest = held_.substr(held_.size() - begun(held_));
+  held_.resize(held_.size() - rest.size());
+  const std::string shown = visible(held_);
+  held_ = rest;
+  return shown;
+}
+
+std::string VisiblePieces::end() { return visible(std::exchange(held_, "")); }
 
 size_t display_width(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(text, [](unsigned char c) { return (c & 0xc0) != 0x80; }));

@@ -16,6 +16,20 @@ std::string nearest(std::string_view name, std::span<const std::string> candidat
 
 std::string join(std::span<const std::string> parts, std::string_view between);
 
+// A text that any terminal shows as it is: bytes that control one, or are no UTF-8, become \x1b. Newlines and tabs
+// stay.
+std::string visible(std::string_view text);
+
+// The same for a text that comes in pieces, which may end within a character.
+class VisiblePieces {
+ public:
+  std::string add(std::string_view piece);  // what can be shown by now
+  std::string end();                        // the rest
+
+ private:
+  std::string held_;
+};
+
 // What a terminal shows in one column: code points of UTF-8.
 size_t display_width(std::string_view text);
 
