@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "apps/apps.h"
+#include "base/text.h"
 #include "small_run.h"
 
 namespace plait {
@@ -52,15 +53,42 @@ class Desk {
   ScratchFolder folder_;
 };
 
-TEST(BadInput, an_unknown_or_useless_key_is_refused_by_every_verb_that_takes_a_config) {
+TEST(BadInput, an_unknown_key_or_word_is_refused_by_every_verb_that_takes_a_config) {
   const Desk desk;
   for (const char* verb : {"train", "verify", "show", "config"}) {
     EXPECT_EQ(refused(desk.verb(verb, {"moe.num_expert=4"})),
               "override moe.num_expert=4: unknown key moe.num_expert; the nearest known key is moe.num_experts");
-    EXPECT_EQ(refused(desk.verb(verb, {"moe.drop=position"})),
-              "override moe.drop=position: moe.drop has no effect here: nothing is dropped (moe.capacity = \"none\"); "
-              "leave it out");
+    EXPECT_EQ(refused(desk.verb(verb, {"moe.drop=none"})),
+              "override moe.drop=none: moe.drop = 'none', expected one of \"probs\", \"position\", \"rts\"");
   }
+}
+
+TEST(BadInput, a_key_without_effect_is_told_once_and_the_run_goes_on) {
+  const Desk desk;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_verb(desk.verb("train", {"moe.drop=position", "mesh.node=1"})), 0);
+  testing::internal::GetCapturedStdout();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "plait: no effect here: moe.drop: nothing is dropped (moe.capacity = \"none\")\n");
+}
+
+TEST(BadInput, more_threads_than_the_system_starts_are_refused_before_anything_is_made) {
+  const Desk desk;
+  const std::string said = desk.train({"mesh.threads=1048576", "mesh.dp=2", "train.micro_batch_size=4"});
+  EXPECT_TRUE(said.starts_with("2 ranks here of 1048576 threads need 2097152 threads, but ")) << said;
+  EXPECT_FALSE(std::filesystem::exists(desk.run_path()));
+}
+
+TEST(BadInput, a_sample_shows_what_would_control_a_terminal) {
+  const Desk desk;
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(run_verb(desk.verb("train")), 0);
+  const std::string out = testing::internal::GetCapturedStdout();
+  const std::string sample = out.substr(out.find("a sample:"));
+  EXPECT_GT(sample.size(), 300u);
+  EXPECT_EQ(sample, visible(sample));
+  EXPECT_NE(sample.find("\\x"), std::string::npos) << "two steps have learnt nothing";
 }
 
 TEST(BadInput, a_layout_that_does_not_divide_names_the_two_numbers) {

@@ -6,8 +6,10 @@
 
 #include "apps/apps.h"
 #include "apps/command_line.h"
+#include "apps/room_here.h"
 #include "base/files.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "config/config.h"
 #include "draw/timeline.h"
@@ -136,9 +138,10 @@ void print_end(const Config& config, const RunReport& report) {
 }
 
 void print_sample(const RunReport& report, const Catalogue& catalogue) {
+  take_cores_here();
   fmt::print("\na sample:\n{}\n",
-             generate(report.checkpoint,
-                      {.prompt = "\n", .tokens = 300, .temperature = 0.8, .seed = 1, .catalogue = catalogue}));
+             visible(generate(report.checkpoint,
+                              {.prompt = "\n", .tokens = 300, .temperature = 0.8, .seed = 1, .catalogue = catalogue})));
 }
 
 }  // namespace
@@ -155,8 +158,10 @@ int train_app(Arguments arguments) {
       .flag("--explain-memory", explain_memory, "tells the memory of a rank, then measures it");
   if (!line.parse(arguments)) return 0;
   const Config asked = ready_config(path, overrides, this_launch());
+  tell_idle_keys(asked);
+  expect_threads_here(asked);
   const ChosenSchedule agreed = agreed_schedule(asked);
-  expect_memory(agreed.run);
+  expect_memory_here(agreed.run);
   const data::Corpus corpus = data::load_corpus(corpus_source(asked));
   const ChosenSchedule chosen = tried_schedule(asked, agreed, say_trial);
   const Config& config = chosen.run.config;
