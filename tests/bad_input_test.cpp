@@ -1,6 +1,8 @@
 // What a person gets wrong: one clear line on stderr and exit code 2, before anything is trained.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -161,6 +163,35 @@ TEST(BadInput, a_damaged_checkpoint_is_refused_by_train_and_generate) {
   both("state.json");
   std::filesystem::remove(folder + "/state.json");
   both("state.json");
+}
+
+// What a verb shows to a terminal.
+std::string on_terminal(const Words& arguments) {
+  int master = -1, slave = -1;
+  EXPECT_EQ(openpty(&master, &slave, nullptr, nullptr, nullptr), 0);
+  std::fflush(stdout);
+  const int before = dup(STDOUT_FILENO);
+  dup2(slave, STDOUT_FILENO);
+  EXPECT_EQ(run_verb(arguments), 0);
+  std::fflush(stdout);
+  dup2(before, STDOUT_FILENO);
+  for (const int handle : {before, slave}) close(handle);
+  std::string shown(1 << 14, 0);
+  shown.resize(static_cast<size_t>(std::max<ssize_t>(0, read(master, shown.data(), shown.size()))));
+  close(master);
+  std::erase(shown, '\r');  // which the terminal adds
+  return shown;
+}
+
+TEST(Generate, shows_bytes_to_a_terminal_that_would_control_it_and_writes_them_into_a_file) {
+  const Desk desk;
+  run_to(small_run(desk.run_path(), {"train.steps=2"}), data::load_corpus({.paths = {desk.text_path()}}));
+  const Words call = {"generate", desk.run_path(), "--prompt", "to be", "--tokens", "60"};
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(run_verb(call), 0);
+  const std::string text = testing::internal::GetCapturedStdout();
+  EXPECT_NE(text, visible(text)) << "two steps have learnt nothing";
+  EXPECT_EQ(on_terminal(call), visible(text.substr(0, text.size() - 1)) + "\n");
 }
 
 TEST(BadInput, a_checkpoint_of_another_model_is_refused) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "base/errors.h"
 #include "launch/cgroups.h"
@@ -15,6 +16,7 @@
 namespace plait::launch {
 namespace {
 
+constexpr int64_t kOnlyWhatThereIs = 2;           // of overcommit_memory: what is promised counts as taken
 constexpr int64_t kUnlimited = int64_t{1} << 60;  // what v1 says for "none" is more
 
 // The words of a small file; none where it cannot be read.
@@ -156,7 +158,7 @@ void add_user_limit(std::vector<Limit>& all, int64_t wanted, const std::string& 
   const auto most = number_of(root + file, "Max processes");
   if (!most || is_above_limits(root)) return;
   const std::string user = field(root + "/proc/self/status", "Uid");
-  Limit limit{file + " (Max processes of the user)", *most, threads_of_machine(root)};
+  Limit limit{file + ": Max processes, of the user", *most, threads_of_machine(root)};
   if (limit.left() < wanted) limit.taken = threads_of_user(root, user.substr(0, user.find('\t') + 1));
   all.push_back(limit);
 }
@@ -166,7 +168,7 @@ void add_mappings(std::vector<Limit>& all, int64_t wanted, const std::string& ro
   const std::string file = "/proc/sys/vm/max_map_count";
   const auto most = number_in(root + file);
   if (!most) return;
-  Limit limit{file + " (two for a thread)", *most / 2, 0, Limit::Of::process};
+  Limit limit{file + ", two for a thread", *most / 2, 0, Limit::Of::process};
   if (limit.left() / 2 < wanted) {
     std::ifstream maps(root + "/proc/self/maps");
     limit.taken = std::count(std::istreambuf_iterator<char>(maps), {}, '\n') / 2;
@@ -174,24 +176,26 @@ void add_mappings(std::vector<Limit>& all, int64_t wanted, const std::string& ro
   all.push_back(limit);
 }
 
-// Bytes of addresses that this process may have.
-std::optional<Limit> address_space(const std::string& root) {
-  const std::string file = "/proc/self/limits";
-  const auto most = number_of(root + file, "Max address space");
-  if (!most) return std::nullopt;
-  const int64_t used = 1024 * number_of(root + "/proc/self/status", "VmSize").value_or(0);
-  return Limit{file + " (Max address space)", *most, used, Limit::Of::process};
+// Bytes that this process may map: addresses, and memory of its own.
+std::vector<Limit> mapped_bytes(const std::string& root) {
+  const std::string limits = "/proc/self/limits", status = root + "/proc/self/status";
+  std::vector<Limit> all;
+  for (const auto& [name, use] : {std::pair("Max address space", "VmSize"), std::pair("Max data size", "VmData")})
+    if (const auto most = number_of(root + limits, name))
+      all.push_back(
+          {fmt::format("{}: {}", limits, name), *most, 1024 * number_of(status, use).value_or(0), Limit::Of::process});
+  return all;
 }
 
 void add_stacks(std::vector<Limit>& all, const std::string& root) {
   constexpr int64_t kUsual = int64_t{2} << 20;  // where there is no limit of stacks
-  std::optional<Limit> limit = address_space(root);
-  if (!limit) return;
   const int64_t stack = std::max<int64_t>(1, number_of(root + "/proc/self/limits", "Max stack size").value_or(kUsual));
-  limit->most /= stack;
-  limit->taken /= stack;
-  limit->by += fmt::format(", in stacks of {} KiB", stack / 1024);
-  all.push_back(*limit);
+  for (Limit limit : mapped_bytes(root)) {
+    limit.most /= stack;
+    limit.taken /= stack;
+    limit.by += fmt::format(", in stacks of {} KiB", stack / 1024);
+    all.push_back(std::move(limit));
+  }
 }
 
 }  // namespace
@@ -241,7 +245,9 @@ std::vector<Limit> memory_limits(const std::string& root) {
   if (const auto machine = memory_of_machine(root)) all.push_back(*machine);
   for (const Cgroup& group : cgroups(root, "memory"))
     if (const auto limit = memory_of(root, group)) all.push_back(*limit);
-  if (const auto addresses = address_space(root)) all.push_back(*addresses);
+  if (number_in(root + "/proc/sys/vm/overcommit_memory") == kOnlyWhatThereIs)
+    all.push_back({"/proc/meminfo: CommitLimit", kilobytes(root, "CommitLimit"), kilobytes(root, "Committed_AS")});
+  for (Limit& limit : mapped_bytes(root)) all.push_back(std::move(limit));
   return all;
 }
 
@@ -251,11 +257,11 @@ void expect_threads(const RankOptions& options, RanksHere here, const std::strin
     const int64_t ranks = ranks_under(limit, here);
     if (each * ranks <= limit.left()) continue;
     input_error(
-        "{} rank{} here of {} thread{}{} need {} threads, but {} more can be started: {} are allowed by {}, {} are "
+        "{} rank{} here of {} thread{}{} {} {} threads, but {} more can be started: {} are allowed by {}, {} are "
         "taken; lower mesh.threads or the number of ranks, or raise that limit",
         ranks, ranks == 1 ? "" : "s", options.threads, options.threads == 1 ? "" : "s",
-        options.lanes ? fmt::format(" and {} that send", options.lanes) : "", each * ranks, limit.left(), limit.most,
-        limit.by, limit.taken);
+        options.lanes ? fmt::format(" and {} that send", options.lanes) : "", ranks == 1 ? "needs" : "need",
+        each * ranks, limit.left(), limit.most, limit.by, limit.taken);
   }
 }
 

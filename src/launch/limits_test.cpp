@@ -117,11 +117,12 @@ TEST(Threads, of_a_user_are_counted_over_all_its_processes_and_root_has_no_limit
   system.put("/proc/12/status", "Uid:\t1000\t1000\t1000\t1000\nThreads:\t20\n");
   system.put("/proc/13/status", "Uid:\t10000\t10000\t10000\t10000\nThreads:\t100\n");
   EXPECT_EQ(refused(system, {.ranks = 100}), "accepted");
-  EXPECT_NE(refused(system, {.ranks = 101})
-                .find("100 more can be started: 150 are allowed by /proc/self/limits (Max "
-                      "processes of the user), 50 are taken"),
-            std::string::npos)
-      << refused(system, {.ranks = 101});
+  const std::string said = refused(system, {.ranks = 101});
+  EXPECT_NE(
+      said.find("100 more can be started: 150 are allowed by /proc/self/limits: Max processes, of the user, 50 are "
+                "taken"),
+      std::string::npos)
+      << said;
   system.status("0-7", 0);
   EXPECT_EQ(refused(system, {.ranks = 101}), "accepted");
 }
@@ -136,7 +137,7 @@ TEST(Threads, need_mappings_and_addresses_for_their_stacks) {
              "Max address space   2147483648   unlimited   bytes\n"
              "Max stack size      8388608      unlimited   bytes\n");
   EXPECT_EQ(refused(system, {.threads = 128}), "accepted");  // 1 GiB of 2 is taken
-  EXPECT_NE(refused(system, {.threads = 129}).find("Max address space), in stacks of 8192 KiB"), std::string::npos);
+  EXPECT_NE(refused(system, {.threads = 129}).find("Max address space, in stacks of 8192 KiB"), std::string::npos);
 }
 
 TEST(Threads, of_ranks_that_are_processes_share_the_limits_of_their_node_only) {
@@ -168,6 +169,13 @@ TEST(Memory, is_limited_by_the_machine_by_groups_and_by_addresses) {
   system.put("/proc/self/limits", "Max address space   2147483648   unlimited   bytes\n");
   EXPECT_EQ(limit(2).left(), int64_t{1} << 30);
   EXPECT_EQ(limit(2).of, Limit::Of::process);
+  system.put("/proc/self/limits", "Max data size   1073741824   unlimited   bytes\n");
+  EXPECT_EQ(limit(2).left(), int64_t{1} << 29) << "the half is taken";
+  system.put("/proc/sys/vm/overcommit_memory", "1\n");
+  EXPECT_EQ(memory_limits(system.root()).size(), 3u);
+  system.put("/proc/sys/vm/overcommit_memory", "2\n");
+  EXPECT_EQ(limit(2).by, "/proc/meminfo: CommitLimit");
+  EXPECT_EQ(limit(2).left(), int64_t{1} << 30);
 }
 
 TEST(Memory, of_groups_of_the_first_version_is_limited_too) {

@@ -8,7 +8,9 @@ class MadeUpSystem {
  public:
   // A machine of 8 processors and 4 GiB, 1 GiB of them taken, where 200 threads run; no limits.
   MadeUpSystem() {
-    put("/proc/meminfo", "MemTotal: 4194304 kB\nMemAvailable: 3145728 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n");
+    put("/proc/meminfo",
+        "MemTotal: 4194304 kB\nMemAvailable: 3145728 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\nCommitLimit: 2097152 "
+        "kB\nCommitted_AS: 1048576 kB\n");
     put("/proc/loadavg", "0.50 0.40 0.30 2/200 4321\n");
     put("/sys/devices/system/cpu/online", "0-7\n");
     status("0-7", 1000);
@@ -25,9 +27,10 @@ class MadeUpSystem {
   // This process, whose parent is 7.
   void status(const std::string& processors, int user) const {
     put("/proc/self/status",
-        fmt::format("Name:\tplait\nPPid:\t7\nUid:\t{0}\t{0}\t{0}\t{0}\nVmSize:\t 1048576 kB\nThreads:"
-                    "\t4\nCapEff:\t0000000000000000\nCpus_allowed_list:\t{1}\n",
-                    user, processors));
+        fmt::format(
+            "Name:\tplait\nPPid:\t7\nUid:\t{0}\t{0}\t{0}\t{0}\nVmSize:\t 1048576 kB\nVmData:\t  524288 kB\nThreads:"
+            "\t4\nCapEff:\t0000000000000000\nCpus_allowed_list:\t{1}\n",
+            user, processors));
   }
 
   // v2, this process in /job/run.
