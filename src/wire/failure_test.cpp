@@ -2,15 +2,12 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <latch>
 #include <numeric>
 #include <thread>
 
+#include "base/testing/few_addresses.h"
 #include "wire/local/run.h"
 #include "wire/local/world.h"
 #include "wire/ranks.h"
@@ -110,31 +107,16 @@ TEST(RunRanks, tells_what_a_rank_threw_that_made_too_large_a_group) {
   EXPECT_NE(message.find("rank 1 (tp 1, dp 0): a local group has at most 65535 members"), std::string::npos) << message;
 }
 
-// In a process of its own, which has addresses for a few threads more; 0 when it ended as it should.
-int run_with_few_addresses() {
-  const pid_t child = fork();
-  if (child == 0) {
-    int64_t pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
-    const rlimit few{static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + (int64_t{80} << 20)), RLIM_INFINITY};
-    setrlimit(RLIMIT_AS, &few);
+TEST(RunRanks, ends_those_that_started_when_the_system_has_no_thread_for_the_next) {
+  const auto run = [] {
     try {
       run_threads(options(200, 60), [](int rank, World& world) { world.group(rank, {rank, 199})->barrier(); });
     } catch (const InputError& error) {
-      const bool told = std::string(error.what()).find("of the 200 threads of ranks (") != std::string::npos;
-      _exit(told ? 0 : 2);
-    } catch (...) {
-      _exit(3);
+      return std::string(error.what()).find("of the 200 threads of ranks (") != std::string::npos ? 0 : 1;
     }
-    _exit(4);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-TEST(RunRanks, ends_those_that_started_when_the_system_has_no_thread_for_the_next) {
-  EXPECT_EQ(run_with_few_addresses(), 0);
+    return 2;
+  };
+  EXPECT_EQ(code_with_addresses(int64_t{80} << 20, run), 0);
 }
 
 TEST(RunRanks, refuses_more_threads_than_the_system_starts_before_it_starts_any) {
