@@ -1,10 +1,13 @@
 // What a person gets wrong: one clear line on stderr and exit code 2, before anything is trained.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <unistd.h>
 
 #include <algorithm>
 
 #include "apps/apps.h"
+#include "base/text.h"
 #include "small_run.h"
 
 namespace plait {
@@ -52,15 +55,42 @@ class Desk {
   ScratchFolder folder_;
 };
 
-TEST(BadInput, an_unknown_or_useless_key_is_refused_by_every_verb_that_takes_a_config) {
+TEST(BadInput, an_unknown_key_or_word_is_refused_by_every_verb_that_takes_a_config) {
   const Desk desk;
   for (const char* verb : {"train", "verify", "show", "config"}) {
     EXPECT_EQ(refused(desk.verb(verb, {"moe.num_expert=4"})),
               "override moe.num_expert=4: unknown key moe.num_expert; the nearest known key is moe.num_experts");
-    EXPECT_EQ(refused(desk.verb(verb, {"moe.drop=position"})),
-              "override moe.drop=position: moe.drop has no effect here: nothing is dropped (moe.capacity = \"none\"); "
-              "leave it out");
+    EXPECT_EQ(refused(desk.verb(verb, {"moe.drop=none"})),
+              "override moe.drop=none: moe.drop = 'none', expected one of \"probs\", \"position\", \"rts\"");
   }
+}
+
+TEST(BadInput, a_key_without_effect_is_told_once_and_the_run_goes_on) {
+  const Desk desk;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_verb(desk.verb("train", {"moe.drop=position", "mesh.node=1"})), 0);
+  testing::internal::GetCapturedStdout();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "plait: no effect here: moe.drop: nothing is dropped (moe.capacity = \"none\")\n");
+}
+
+TEST(BadInput, more_threads_than_the_system_starts_are_refused_before_anything_is_made) {
+  const Desk desk;
+  const std::string said = desk.train({"mesh.threads=1048576", "mesh.dp=2", "train.micro_batch_size=4"});
+  EXPECT_TRUE(said.starts_with("2 ranks here of 1048576 threads need 2097152 threads, but ")) << said;
+  EXPECT_FALSE(std::filesystem::exists(desk.run_path()));
+}
+
+TEST(BadInput, a_sample_shows_what_would_control_a_terminal) {
+  const Desk desk;
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(run_verb(desk.verb("train")), 0);
+  const std::string out = testing::internal::GetCapturedStdout();
+  const std::string sample = out.substr(out.find("a sample:"));
+  EXPECT_GT(sample.size(), 300u);
+  EXPECT_EQ(sample, visible(sample));
+  EXPECT_NE(sample.find("\\x"), std::string::npos) << "two steps have learnt nothing";
 }
 
 TEST(BadInput, a_layout_that_does_not_divide_names_the_two_numbers) {
@@ -133,6 +163,35 @@ TEST(BadInput, a_damaged_checkpoint_is_refused_by_train_and_generate) {
   both("state.json");
   std::filesystem::remove(folder + "/state.json");
   both("state.json");
+}
+
+// What a verb shows to a terminal.
+std::string on_terminal(const Words& arguments) {
+  int master = -1, slave = -1;
+  EXPECT_EQ(openpty(&master, &slave, nullptr, nullptr, nullptr), 0);
+  std::fflush(stdout);
+  const int before = dup(STDOUT_FILENO);
+  dup2(slave, STDOUT_FILENO);
+  EXPECT_EQ(run_verb(arguments), 0);
+  std::fflush(stdout);
+  dup2(before, STDOUT_FILENO);
+  for (const int handle : {before, slave}) close(handle);
+  std::string shown(1 << 14, 0);
+  shown.resize(static_cast<size_t>(std::max<ssize_t>(0, read(master, shown.data(), shown.size()))));
+  close(master);
+  std::erase(shown, '\r');  // which the terminal adds
+  return shown;
+}
+
+TEST(Generate, shows_bytes_to_a_terminal_that_would_control_it_and_writes_them_into_a_file) {
+  const Desk desk;
+  run_to(small_run(desk.run_path(), {"train.steps=2"}), data::load_corpus({.paths = {desk.text_path()}}));
+  const Words call = {"generate", desk.run_path(), "--prompt", "to be", "--tokens", "60"};
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(run_verb(call), 0);
+  const std::string text = testing::internal::GetCapturedStdout();
+  EXPECT_NE(text, visible(text)) << "two steps have learnt nothing";
+  EXPECT_EQ(on_terminal(call), visible(text.substr(0, text.size() - 1)) + "\n");
 }
 
 TEST(BadInput, a_checkpoint_of_another_model_is_refused) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/errors.h"
+#include "base/units.h"
 #include "corpus.h"
 #include "small_run.h"
 #include "train/memory.h"
@@ -114,6 +115,52 @@ TEST(MemoryLimit, refuses_what_does_not_fit_and_names_the_largest_part) {
   const std::string kept = refusal({"train.seq_length=256", "memory.limit=1kB"});
   EXPECT_NE(kept.find("activations, kept"), std::string::npos) << kept;
   EXPECT_NE(kept.find(": set memory.recompute = \"full\", or lower train.micro_batch_size"), std::string::npos) << kept;
+}
+
+launch::Limit limit_of(int64_t left, launch::Limit::Of of = launch::Limit::Of::node) {
+  return {.by = "/sys/fs/cgroup/job/memory.max", .most = left + 1000, .taken = 1000, .of = of};
+}
+
+TEST(MemoryHere, is_that_of_all_ranks_of_the_node_beside_what_is_left) {
+  using Is = MemoryFit::Is;
+  const ScratchFolder folder;
+  const Config config = small_run(folder / "run", {"mesh.ep=2", "mesh.dp=4"});
+  const int64_t each = predict_memory(config).peak.total(), besides = int64_t{256} << 20;
+  const auto fit = [&](launch::RanksHere ranks, int64_t left, launch::Limit::Of of = launch::Limit::Of::node) {
+    return memory_fit(config, {ranks, {limit_of(int64_t{1} << 50), limit_of(left, of)}});
+  };
+  EXPECT_EQ(fit({4, 4}, 4 * each + besides).is, Is::fine);
+  EXPECT_EQ(fit({4, 4}, 4 * each + besides).line, "");
+  EXPECT_EQ(fit({4, 4}, 4 * each + besides - 1).is, Is::tight);
+  EXPECT_EQ(fit({8, 8}, 8 * each - 1).is, Is::beyond_here);
+  EXPECT_EQ(fit({16, 1}, 16 * each).is, Is::tight) << "processes share the node";
+  EXPECT_EQ(fit({16, 1}, 16 * each - 1).is, Is::beyond_here);
+  EXPECT_EQ(fit({16, 1}, 2 * each, launch::Limit::Of::process).is, Is::tight) << "and have addresses of their own";
+  const std::string line = fit({1000, 1000}, 10'000'000).line;
+  const auto each_bytes = static_cast<double>(each);
+  EXPECT_TRUE(line.starts_with(fmt::format(
+      "1000 ranks here need {}, {} each, and of 9.54 MiB (/sys/fs/cgroup/job/memory.max) 9.54 MiB are left; "
+      "the largest part of it is ",
+      human_bytes(1000 * each_bytes), human_bytes(each_bytes))))
+      << line;
+}
+
+TEST(MemoryHere, does_not_hide_the_limit_of_a_rank) {
+  const ScratchFolder folder;
+  const Config config = small_run(folder / "run", {"memory.limit=1kB"});
+  const MemoryFit fit = memory_fit(config, {{1, 1}, {limit_of(10'000'000)}});
+  EXPECT_EQ(fit.is, MemoryFit::Is::beyond_limit);
+  EXPECT_EQ(fit.line, plait::refusal<InputError>([&] { expect_memory(config); })) << "in the same words";
+}
+
+TEST(MemoryHere, warns_where_less_than_a_tenth_of_a_large_run_remains) {
+  const ScratchFolder folder;
+  const Config config = small_run(
+      folder / "run", {"model.hidden_size=4096", "model.intermediate_size=16384", "moe.moe_intermediate_size=16384"});
+  const int64_t each = predict_memory(config).peak.total();
+  ASSERT_GT(each, int64_t{4} << 30);
+  EXPECT_EQ(memory_fit(config, {{1, 1}, {limit_of(each / 100 * 109)}}).is, MemoryFit::Is::tight);
+  EXPECT_EQ(memory_fit(config, {{1, 1}, {limit_of(each / 100 * 111)}}).is, MemoryFit::Is::fine);
 }
 
 TEST(MemoryLimit, is_that_of_a_rank_to_the_byte) {

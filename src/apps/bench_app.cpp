@@ -12,6 +12,7 @@
 #include "bench/step.h"
 #include "config/config.h"
 #include "launch/launch.h"
+#include "launch/limits.h"
 #include "tune/schedule_choice.h"
 
 namespace plait {
@@ -47,7 +48,7 @@ struct StepNumbers {
 
 StepNumbers numbers(const Config& config, const StepBench& bench) {
   const int threads = static_cast<int>(num_ranks(config) * config.mesh.threads);
-  const double cores = std::max(1u, std::thread::hardware_concurrency());
+  const double cores = launch::usable_cores();
   return {.tokens_per_s = 1e3 * static_cast<double>(config.train.batch_size * config.train.seq_length) / bench.step_ms,
           .gflops = bench.product_flops / bench.step_ms / 1e6,
           .peak_gflops = register_flops(static_cast<int>(std::min<double>(threads, cores))) / 1e9,
@@ -91,11 +92,10 @@ int bench_step(Arguments arguments) {
   CommandLine line("bench step", "A training step beside its matrix products alone, in turns; random tokens");
   line.option("--config", request.config, "a TOML file instead of the default sizes")
       .option("--repeats", request.repeats, "of each; the fastest counts")
-      .option("--slowest", request.slowest, "lists so many single steps of the schedule")
+      .option("--slowest", request.slowest, "lists so many single steps of the schedule", kFromZero)
       .flag("--json", request.json, "one line for programs")
       .rest("KEY=VALUE", request.overrides, "section.key=value");
   if (!line.parse(arguments)) return 0;
-  if (request.repeats < 1) input_error("--repeats {}: expected at least 1", request.repeats);
   const Planned run = bench_config(request.config, {"bench step", kStep}, request.overrides);
   const Config& config = run.config;
   const StepBench bench = bench_step(run, request.repeats);

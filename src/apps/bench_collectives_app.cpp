@@ -18,6 +18,7 @@
 #include "bench/numbers.h"
 #include "draw/fit_svg.h"
 #include "launch/launch.h"
+#include "launch/limits.h"
 #include "machine/machine_file.h"
 #include "schedule/lanes.h"
 #include "wire/ranks.h"
@@ -137,14 +138,11 @@ std::string report(const MachineBench& bench, const Machine& machine) {
 void check_request(Request& r) {
   const Launch launch = this_launch();
   if (r.ranks == 0) r.ranks = launch.launched() ? launch.ranks : 2;
-  if (r.ranks < 2) input_error("--ranks {}: expected at least 2", r.ranks);
+  if (r.ranks < 2) input_error("one rank started: messages need 2 at least (mpirun -n 2)");
   if (r.node == 0) r.node = launch.ranks_per_node > 0 ? launch.ranks_per_node : r.ranks;
-  if (r.node < 1 || r.ranks % r.node != 0)
-    input_error("--node {}: expected a divisor of the {} ranks", r.node, r.ranks);
-  if (r.threads == 0)
-    r.threads = std::max<int64_t>(1, std::thread::hardware_concurrency() / (launch.launched() ? r.node : r.ranks));
-  if (r.threads < 1) input_error("--threads {}: expected at least 1", r.threads);
-  if (!(r.seconds > 0)) input_error("--seconds {}: expected a number above 0", r.seconds);
+  if (r.ranks % r.node != 0) input_error("--node {}: expected a divisor of the {} ranks", r.node, r.ranks);
+  const int64_t cores = launch.launched() ? launch.cores : launch::usable_cores();
+  if (r.threads == 0) r.threads = std::max<int64_t>(1, cores / (launch.launched() ? r.node : r.ranks));
   for (const auto& [flag, size] : {std::pair("--least", r.least), std::pair("--most", r.most)})
     if (!parse_bytes(size)) input_error("{} {}: expected a size such as 4MiB", flag, size);
   if (*parse_bytes(r.most) < *parse_bytes(r.least)) input_error("--most {}: less than --least {}", r.most, r.least);
@@ -195,9 +193,10 @@ MachineBench measured(const Request& request) {
 int bench_collectives(Arguments arguments) {
   Request request;
   CommandLine line(kName, "Measures messages between ranks, products and memory: a machine file for plans");
-  line.option("--ranks", request.ranks, "how many; by default what the launcher started, or 2")
-      .option("--node", request.node, "ranks of a node; by default as the launcher tells, or all")
-      .option("--threads", request.threads, "of a rank; by default the cores are shared out")
+  line.option("--ranks", request.ranks, "how many; by default what the launcher started, or 2",
+              Integers{.least = 2, .most = kRankCount.most})
+      .option("--node", request.node, "ranks of a node; by default as the launcher tells, or all", kRankCount)
+      .option("--threads", request.threads, "of a rank; by default the cores are shared out", kRankCount)
       .option("--out", request.out, "the machine file to write, such as machine.toml")
       .option("--svg", request.svg, "a picture of what messages took, and of the lines through it")
       .option("--numbers", request.numbers, "a document whose section `bench collectives NAME` is to hold the figures")
@@ -205,7 +204,8 @@ int bench_collectives(Arguments arguments) {
       .option("--name", request.name, "of the machine; by default its processor")
       .option("--least", request.least, "the smallest message: of the larger side of a rank")
       .option("--most", request.most, "the largest message; where messages are slow it stays smaller")
-      .option("--seconds", request.seconds, "about how long to measure messages");
+      .option("--seconds", request.seconds, "about how long to measure messages",
+              Reals{.at_least = Reals::Least::refused});
   if (!line.parse(arguments)) return 0;
   check_request(request);
   const NumbersPlace place = place_of(request);

@@ -19,6 +19,7 @@
 #include "bench/grid_runner.h"
 #include "bench/numbers.h"
 #include "launch/launch.h"
+#include "launch/limits.h"
 #include "machine/machine_file.h"
 #include "run/profile.h"
 #include "wire/ranks.h"
@@ -51,7 +52,7 @@ std::vector<GridLayer> layers_of(const Request& request) {
 }
 
 GridSetting setting_of(const Request& request) {
-  const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const int64_t cores = request.launch.launched() ? request.launch.cores : launch::usable_cores();
   GridSetting setting{.threads = request.threads > 0 ? request.threads : std::max<int64_t>(1, cores / request.ranks),
                       .rounds = request.rounds,
                       .trials = request.trials,
@@ -187,11 +188,13 @@ int bench_grid(Arguments arguments) {
   CommandLine line(kName, "A grid of MoE layers in every family, in turns; an interrupted run goes on");
   line.option("--file,--csv", request.file, "the file that grows by whole layers, a JSON object a line")
       .option("--links", request.links, "what the links between nodes are, a word for the file")
-      .option("--ranks", request.ranks, "ranks; by default those of the launcher")
-      .option("--node", request.node, "ranks of a node, for lanes of messages; by default the launcher's; 0: none")
-      .option("--threads", request.threads, "of a rank; 0: cores / ranks")
+      .option("--ranks", request.ranks, "ranks; by default those of the launcher", kRankCount)
+      .option("--node", request.node, "ranks of a node, for lanes of messages; by default the launcher's; 0: none",
+              kFromZero)
+      .option("--threads", request.threads, "of a rank; 0: cores / ranks", kFromZero)
       .option("--rounds", request.rounds, "of all ways of a layer, in turns; the median counts")
-      .option("--trials", request.trials, "schedules that auto runs before it takes one; 0: it takes what is predicted")
+      .option("--trials", request.trials, "schedules that auto runs before it takes one; 0: it takes what is predicted",
+              kFromZero)
       .option("--only", request.only, "only layers whose name begins so: t2e4-07, t2e4, t2")
       .option("--machine", request.machine, "a machine file (plait bench collectives): predicts every way")
       .option("--peer", request.peer, "a program, with its arguments, that takes turns (bench/peers/README.md)")
@@ -208,8 +211,6 @@ int bench_grid(Arguments arguments) {
     if (request.launch.first()) tell_report(request, request.report, command);
     return 0;
   }
-  if (request.trials < 0) input_error("--trials {}: expected 0 or more", request.trials);
-  if (request.rounds < 1) input_error("--rounds {}: expected at least 1", request.rounds);
   layers_of(request);
   if (!request.numbers.empty()) expect_place(place_of(request, request.links));
   const GridSetting setting = setting_of(request);

@@ -182,7 +182,7 @@ int bench_layer(Arguments arguments) {
   Request request;
   CommandLine line("bench layer", "One MoE layer beside its matrix products, a plain layer in ATen, and DeepSpeed's");
   line.option("--part", request.choice.part, "only shapes, families or gates")
-      .option("--shape", request.choice.shape, "only this one, 1 to 3")
+      .option("--shape", request.choice.shape, "only this one", Integers{.most = 3})
       .option("--layout", request.choice.layout, "only this one: \"1 rank\", \"ep 2\" or \"tp 2\"")
       .option("--family", request.choice.family, "only this one")
       .option("--gate", request.choice.gate, "only this one")
@@ -192,7 +192,6 @@ int bench_layer(Arguments arguments) {
       .flag("--json", request.json, "one line a case, for programs")
       .rest("KEY=VALUE", request.choice.overrides, "section.key=value, for all cases");
   if (!line.parse(arguments)) return 0;
-  if (request.repeats < 1) input_error("--repeats {}: expected at least 1", request.repeats);
   const std::vector<LayerCase> cases = layer_cases(request.choice);
   std::vector<Measured> all;
   for (const LayerCase& c : cases) {

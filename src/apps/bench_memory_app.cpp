@@ -112,7 +112,6 @@ int bench_memory(Arguments arguments) {
     fmt::print("{}", ted_tables());
     return 0;
   }
-  if (steps < 1) input_error("--steps {}: expected at least 1", steps);
   Table table({"MiB", "states", "gradients", "kept", "told", "counted", "all ranks told", "counted", "resident", "ms"});
   for (const Variant& variant : variants()) {
     std::vector<std::string> all = overrides;

@@ -9,6 +9,7 @@
 
 #include "apps/benches.h"
 #include "apps/command_line.h"
+#include "apps/room_here.h"
 #include "base/errors.h"
 #include "base/json.h"
 #include "base/table.h"
@@ -54,7 +55,7 @@ int bench_optimizer(Arguments arguments) {
   CommandLine line("bench optimizer", "The AdamW step beside the memory bandwidth of the machine");
   line.option("--parameters", size, "how many to update").flag("--json", json, "one line for programs");
   if (!line.parse(arguments)) return 0;
-  if (size < 1) input_error("--parameters {}: expected at least 1", size);
+  take_cores_here();
   const double bandwidth = memory_bandwidth(size);
   std::vector<Update> updates = {{at::kFloat, kernels::kTile},
                                  {at::kBFloat16, kernels::kTile},

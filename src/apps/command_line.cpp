@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <optional>
 
 #include "base/errors.h"
 
@@ -39,13 +41,50 @@ CommandLine& CommandLine::option(const std::string& name, std::string& into, con
   return *this;
 }
 
-CommandLine& CommandLine::option(const std::string& name, int64_t& into, const std::string& meaning) {
-  parser_->app.add_option(name, into, meaning)->capture_default_str();
+namespace {
+
+// All of the text, where it is such a number.
+template <class Number>
+std::optional<Number> read(const std::string& text) {
+  Number value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+bool holds(const Integers& range, int64_t value) { return value >= range.least && value <= range.most; }
+
+bool holds(const Reals& range, double value) {
+  return (range.at_least == Reals::Least::taken ? value >= range.least : value > range.least) && value <= range.most;
+}
+
+std::string words(const Integers& range) { return fmt::format("an integer of {} to {}", range.least, range.most); }
+
+std::string words(const Reals& range) {
+  if (range.at_least == Reals::Least::taken) return fmt::format("a number of {} to {}", range.least, range.most);
+  return fmt::format("a number above {}, at most {}", range.least, range.most);
+}
+
+template <class Number, class Range>
+void add_number(CLI::App& app, const std::string& name, Number& into, Range range) {
+  const auto take = [&into, name, range](const std::string& text) {
+    const std::optional<Number> value = read<Number>(text);
+    if (!value || !holds(range, *value)) input_error("{} {}: expected {}", name, text, words(range));
+    into = *value;
+  };
+  app.add_option_function<std::string>(name, take)->type_name("NUMBER")->default_str(fmt::format("{}", into));
+}
+
+}  // namespace
+
+CommandLine& CommandLine::option(const std::string& name, int64_t& into, const std::string& meaning, Integers range) {
+  add_number(parser_->app, name, into, range);
+  parser_->app.get_option(name)->description(meaning);
   return *this;
 }
 
-CommandLine& CommandLine::option(const std::string& name, double& into, const std::string& meaning) {
-  parser_->app.add_option(name, into, meaning)->capture_default_str();
+CommandLine& CommandLine::option(const std::string& name, double& into, const std::string& meaning, Reals range) {
+  add_number(parser_->app, name, into, range);
+  parser_->app.get_option(name)->description(meaning);
   return *this;
 }
 

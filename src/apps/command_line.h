@@ -2,6 +2,7 @@
 // are the defaults. Keeps the parser's own header out of the verbs.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,17 @@
 #include "apps/apps.h"
 
 namespace plait {
+
+// What a number option takes; anything else is refused with these bounds.
+struct Integers {
+  int64_t least = 1, most = int64_t{1} << 31;
+};
+struct Reals {
+  double least = 0, most = 1e6;
+  enum class Least { taken, refused } at_least = Least::taken;
+};
+inline constexpr Integers kFromZero{.least = 0}, kRankCount{.most = int64_t{1} << 20};
+inline constexpr Integers kSeed{.least = 0, .most = std::numeric_limits<int64_t>::max()};
 
 class CommandLine {
  public:
@@ -20,8 +32,8 @@ class CommandLine {
                                    const std::string& meaning);  // may be left out
   CommandLine& rest(const std::string& name, std::vector<std::string>& into, const std::string& meaning);  // any number
   CommandLine& option(const std::string& name, std::string& into, const std::string& meaning);             // "--prompt"
-  CommandLine& option(const std::string& name, int64_t& into, const std::string& meaning);
-  CommandLine& option(const std::string& name, double& into, const std::string& meaning);
+  CommandLine& option(const std::string& name, int64_t& into, const std::string& meaning, Integers range = {});
+  CommandLine& option(const std::string& name, double& into, const std::string& meaning, Reals range);
   CommandLine& flag(const std::string& name, bool& into, const std::string& meaning);
 
   // CONFIG [section.key=value ...], as most verbs begin.

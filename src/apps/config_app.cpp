@@ -4,6 +4,7 @@
 
 #include "apps/apps.h"
 #include "apps/command_line.h"
+#include "apps/room_here.h"
 #include "base/table.h"
 #include "config/config.h"
 
@@ -16,7 +17,11 @@ int config_app(Arguments arguments) {
   line.optional_positional("CONFIG", path, "a TOML file").rest("KEY=VALUE", overrides, "wins over the file");
   if (!line.parse(arguments)) return 0;
   if (!path.empty()) {
-    fmt::print("{}", config_table(ready_config(path, overrides, this_launch())));
+    const Config config = ready_config(path, overrides, this_launch());
+    tell_idle_keys(config);
+    fmt::print("{}", config_table(config));
+    std::fflush(stdout);
+    tell_memory({config, machine_of(config, "")});
     return 0;
   }
   Table table({"key", "type", "default", "meaning"});

@@ -4,8 +4,8 @@
 #include <ATen/ops/rand.h>
 #include <fmt/format.h>
 #include <torch/version.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "apps/apps.h"
@@ -13,6 +13,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "bench/machine_speed.h"
+#include "launch/limits.h"
 #include "wire/mpi/run.h"
 
 namespace plait {
@@ -53,15 +54,16 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
+constexpr int64_t kEvery = int64_t{1} << 40;  // threads: more than any limit leaves
+
 struct Machine {
-  int cores = static_cast<int>(std::thread::hardware_concurrency());  // that this process may use
-  int64_t cores_online = sysconf(_SC_NPROCESSORS_ONLN);
-  double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  launch::Processors processors = launch::processors();
+  int cores = processors.usable();
+  std::vector<launch::Limit> memory = launch::memory_limits(), more_threads = launch::thread_limits(kEvery);
   std::string huge_pages = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
-  std::string quota = first_line("/sys/fs/cgroup/cpu.max");
   double load = std::atof(first_line("/proc/loadavg").c_str());
   bool mkl = at::hasMKL();
-  int threads = at::get_num_threads();
+  int threads = at::get_num_threads();  // that LibTorch would start
   double register_one, register_all, product_one, product_all, bandwidth_one, bandwidth_all;
 };
 
@@ -82,10 +84,20 @@ std::string width() {
 
 std::string flops(double per_second) { return human_count(per_second) + "F/s"; }
 
+// The one that leaves least; null where there is none.
+const launch::Limit* tightest(const std::vector<launch::Limit>& limits) {
+  const auto least = std::ranges::min_element(limits, {}, &launch::Limit::left);
+  return least == limits.end() ? nullptr : &*least;
+}
+
 std::string report(const Machine& m) {
   Table parts({"part", "here"});
-  parts.row({"cores", fmt::format("{} of {} online, {}", m.cores, m.cores_online, width())});
-  parts.row({"memory", human_bytes(m.memory)});
+  parts.row({"cores", fmt::format("{} of {} online, {}", m.cores, m.processors.online.size(), width())});
+  if (const launch::Limit* least = tightest(m.memory))
+    parts.row({"memory", fmt::format("{} left of {} ({})", human_bytes(static_cast<double>(least->left())),
+                                     human_bytes(static_cast<double>(least->most)), least->by)});
+  if (const launch::Limit* least = tightest(m.more_threads))
+    parts.row({"threads", fmt::format("{} more can be started ({})", least->left(), least->by)});
   parts.row({"huge pages", m.huge_pages.empty() ? "unknown" : m.huge_pages});
   parts.row({"LibTorch", fmt::format("{}, {} MKL, {} threads", TORCH_VERSION, m.mkl ? "with" : "without", m.threads)});
   parts.row({"MPI", wire::mpi_library()});
@@ -108,11 +120,12 @@ std::vector<std::string> complaints(const Machine& m) {
     if (holds) found.push_back(std::move(text));
   };
   when(!kOptimised, "this binary is a debug build: use the release preset");
-  when(m.cores < m.cores_online,
-       fmt::format("this process may use {} of {} cores: its affinity is narrowed", m.cores, m.cores_online));
-  when(!m.quota.empty() && !m.quota.starts_with("max"),
-       fmt::format("a quota limits processor time (cpu.max {}): threads beyond it wait", m.quota));
-  when(m.threads > m.cores, fmt::format("LibTorch starts {} threads on {} cores", m.threads, m.cores));
+  const size_t allowed = m.processors.allowed.size(), online = m.processors.online.size();
+  when(allowed < online,
+       fmt::format("this process may run on {} of {} cores: its affinity is narrowed", allowed, online));
+  when(m.processors.quota < static_cast<double>(allowed),
+       fmt::format("a quota pays the time of {:.2f} cores ({}): threads beyond it wait", m.processors.quota,
+                   m.processors.quota_by));
   when(m.load > m.cores + 0.5,
        fmt::format("load {:.1f} on {} cores: something else runs, the speeds above are too low", m.load, m.cores));
   when(width() == "no AVX2", "no AVX2: arithmetic runs at a quarter of what this program expects");

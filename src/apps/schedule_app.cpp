@@ -187,7 +187,7 @@ int run_file(Arguments arguments) {
                    "Runs a list on random data over threads, beside the same list on one rank, float64");
   line.positional("FILE", setting.path, "a schedule as text; a forward list is differentiated first")
       .option("--loss", loss, "the value to differentiate; without it the first output that is a real scalar")
-      .option("--seed", seed, "of the random data")
+      .option("--seed", seed, "of the random data", kSeed)
       .flag("--lanes", setting.lanes, "messages have threads of their own");
   if (!line.parse(arguments)) return 0;
   if (this_launch().launched()) input_error("schedule run looks at all ranks at once: run it without a launcher");

@@ -7,6 +7,7 @@
 #include "apps/apps.h"
 #include "apps/command_line.h"
 #include "apps/drawing_files.h"
+#include "apps/room_here.h"
 #include "base/errors.h"
 #include "base/units.h"
 #include "bench/measure.h"
@@ -56,13 +57,16 @@ int show_app(Arguments arguments) {
   line.config(path, overrides);
   add_options(line, files);
   line.flag("--explain", explained, "the seconds that every kind of step should take, and the choice of the schedule")
-      .option("--busiest", busiest, "with --explain: rows of the busiest rank's experts, as a multiple of the mean")
+      .option("--busiest", busiest, "with --explain: rows of the busiest rank's experts, as a multiple of the mean",
+              Reals{.least = 1})
       .flag("--measure", measure, "draw a step that ran here on random tokens instead of a predicted one");
   if (!line.parse(arguments)) return 0;
-  if (!(busiest >= 1)) input_error("--busiest {}: expected at least 1, the mean", busiest);
   if (busiest > 1 && !explained) input_error("--busiest says what to explain: it needs --explain");
-  const ChosenSchedule chosen = choose_schedule(ready_config(path, overrides, this_launch()), {.busiest = busiest});
+  const Config config = ready_config(path, overrides, this_launch());
+  tell_idle_keys(config);
+  const ChosenSchedule chosen = choose_schedule(config, {.busiest = busiest});
   const Planned& run = chosen.run;
+  measure ? expect_memory_here(run) : tell_memory(run);
   if (!files.any() && measure) input_error("--measure says what to draw: it needs --svg, --html or --trace FILE");
   if (explained) {
     const RunShape shape = run_shape(run);

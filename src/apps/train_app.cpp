@@ -5,10 +5,12 @@
 
 #include "apps/apps.h"
 #include "apps/command_line.h"
+#include "apps/room_here.h"
 #include "base/console.h"
 #include "base/files.h"
 #include "base/stop.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "config/config.h"
 #include "draw/timeline.h"
@@ -152,9 +154,10 @@ int code_of(const Config& config, const RunReport& report) {
 }
 
 void print_sample(const RunReport& report, const Catalogue& catalogue) {
+  take_cores_here();
   say("\na sample:\n{}\n",
-      generate(report.checkpoint,
-               {.prompt = "\n", .tokens = 300, .temperature = 0.8, .seed = 1, .catalogue = catalogue}));
+      visible(generate(report.checkpoint,
+                       {.prompt = "\n", .tokens = 300, .temperature = 0.8, .seed = 1, .catalogue = catalogue})));
 }
 
 struct Asked {
@@ -183,12 +186,14 @@ struct Prepared {
 Prepared prepared(const Asked& asked) {
   const stop::Leaving leaving;
   const Config config = ready_config(asked.path, asked.overrides, this_launch());
+  tell_idle_keys(config);
+  expect_threads_here(config);
   if (this_launch().first()) {
     RunLock::expect_free(config.log.dir);
     if (!asked.trace.empty()) expect_writable(asked.trace);
   }
   const ChosenSchedule agreed = agreed_schedule(config);
-  expect_memory(agreed.run);
+  expect_memory_here(agreed.run);
   data::Corpus corpus = data::load_corpus(corpus_source(config));
   return {std::move(corpus), tried_schedule(config, agreed, say_trial)};
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/apps.h"
+#include "apps/version.h"
 #include "base/errors.h"
 #include "base/stop.h"
 #include "base/text.h"
@@ -30,7 +31,7 @@ constexpr Verb kVerbs[] = {
 std::string help() {
   std::string text = "plait VERB ...: train Mixture-of-Experts models on many ranks\n\n";
   for (const Verb& verb : verbs()) text += fmt::format("  {:<12}{}\n", verb.name, verb.summary);
-  return text + "\n`plait VERB --help` says more of one.\n";
+  return text + "\n`plait VERB --help` says more of one; `plait --version` what this program is made of.\n";
 }
 
 const Verb& find_verb(const std::string& name) {
@@ -53,6 +54,10 @@ int run_verb(Arguments arguments) {
     if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
       fmt::print("{}", help());
       return arguments.empty() ? 2 : 0;
+    }
+    if (arguments[0] == "--version") {
+      fmt::print("{}", version_text());
+      return 0;
     }
     return find_verb(arguments[0]).run(arguments.subspan(1));
   } catch (const InputError& error) {

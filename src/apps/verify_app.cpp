@@ -6,6 +6,7 @@
 
 #include "apps/apps.h"
 #include "apps/command_line.h"
+#include "apps/room_here.h"
 #include "base/table.h"
 #include "train/loop.h"
 #include "tune/schedule_choice.h"
@@ -34,6 +35,12 @@ int verify_everywhere(const Planned& run, const data::Corpus& corpus) {
   return differ ? 1 : 0;
 }
 
+// What is compared is computed in float64.
+Planned in_double(Planned run) {
+  run.config.train.dtype = RunType::float64;
+  return run;
+}
+
 }  // namespace
 
 int verify_app(Arguments arguments) {
@@ -47,6 +54,7 @@ int verify_app(Arguments arguments) {
   if (!line.parse(arguments)) return 0;
   const Planned run = agreed_schedule(ready_config(path, overrides, this_launch())).run;
   const Config& config = run.config;
+  expect_memory_here(in_double(run));
   const data::Corpus corpus = data::load_corpus(corpus_source(config));
   if (everywhere) return verify_everywhere(run, corpus);
   fmt::print("{} on {} ranks (tp {}, dp {}; esp {}, ep {}) against one rank, float64\n", family_of(config).name,

@@ -23,6 +23,19 @@ bool is_utf8(std::string_view text);
 // digits.
 std::string percent_encoded(std::string_view bytes);
 std::optional<std::string> percent_decoded(std::string_view text);
+// A text that any terminal shows as it is: bytes that control one, or are no UTF-8, become \x1b. Newlines and tabs
+// stay.
+std::string visible(std::string_view text);
+
+// The same for a text that comes in pieces, which may end within a character.
+class VisiblePieces {
+ public:
+  std::string add(std::string_view piece);  // what can be shown by now
+  std::string end();                        // the rest
+
+ private:
+  std::string held_;
+};
 
 // What a terminal shows in one column: code points of UTF-8.
 size_t display_width(std::string_view text);

@@ -48,5 +48,26 @@ TEST(Text, is_utf8_or_is_not) {
     EXPECT_FALSE(is_utf8(bad));
 }
 
+TEST(Text, that_any_terminal_can_show_is_left_as_it_is) {
+  const std::string plain = "To be,\n\tor n\u00f6t \u20ac \U0001f600";
+  EXPECT_EQ(visible(plain), plain);
+}
+
+TEST(Text, that_would_control_a_terminal_is_shown) {
+  EXPECT_EQ(visible(std::string("a\0b\x1b[2Jc\x7f\r", 10)), "a\\x00b\\x1b[2Jc\\x7f\\x0d");
+  EXPECT_EQ(visible("\xc2\x9b"), "\\xc2\\x9b") << "a control of Latin-1";
+  EXPECT_EQ(visible("caf\xe9 \xc0\x80 \xed\xa0\x80 \xf4\x90\x80\x80 \xe2\x82"),
+            "caf\\xe9 \\xc0\\x80 \\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80 \\xe2\\x82");
+}
+
+TEST(Text, in_pieces_is_shown_as_the_whole) {
+  const std::string text = "a\u20ac\U0001f600\xe2\x82z\xf0\x9f\x1b\xe9";
+  VisiblePieces pieces;
+  std::string shown;
+  for (const char byte : text) shown += pieces.add({&byte, 1});
+  EXPECT_EQ(shown + pieces.end(), visible(text));
+  EXPECT_EQ(pieces.end(), "");
+}
+
 }  // namespace
 }  // namespace plait

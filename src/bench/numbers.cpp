@@ -7,12 +7,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "base/errors.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "launch/limits.h"
 
 namespace plait {
 namespace {
@@ -71,7 +71,7 @@ std::string processor() {
 
 std::string this_machine() {
   const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  const unsigned cores = std::thread::hardware_concurrency();
+  const int cores = launch::usable_cores();
   return fmt::format("{}, {} core{}, {}{}; LibTorch {}; g++ {}", processor(), cores, cores == 1 ? "" : "s",
                      human_bytes(memory), vectors(), TORCH_VERSION, __GNUC__);
 }

@@ -154,6 +154,16 @@ class ReadWith {
   const Catalogue* catalogue_;
 };
 
+// Keys that were set and change nothing in this configuration, with the reason; but for those that say what happens
+// anyway. No part of what the config says: all compare equal.
+struct IdleKeys {
+  struct Key {
+    std::string name, why;
+  };
+  std::vector<Key> keys;
+  bool operator==(const IdleKeys&) const { return true; }
+};
+
 struct Config {
   ModelConfig model;
   MoeConfig moe;
@@ -165,6 +175,7 @@ struct Config {
   DataConfig data;
   LogConfig log;
   ReadWith catalogue;
+  IdleKeys idle;
   bool operator==(const Config&) const = default;
 };
 
@@ -178,9 +189,10 @@ struct KeyInfo {
 std::vector<KeyInfo> config_keys(const Catalogue& catalogue = built_in());
 
 // Reads a file and then overrides ("section.key=value"); an empty path starts from the defaults. Throws InputError, one
-// line, for a key that is unknown, of another type, not among its allowed values, or without effect: a key of the file
-// in the configuration of the file, an override in the one that comes out (so `moe.every=0` makes any file dense). Says
-// nothing of layouts: see validate. A launcher's ranks fill what the mesh leaves open: dp, ranks of a node, threads.
+// line, for a key that is unknown, of another type, or not among its allowed values. A key without effect gets its
+// default, and stands among `idle`; not where it has an effect in the file, and an override took that away (so
+// `moe.every=0` makes any file dense, without a word). Says nothing of layouts: see validate. In a path, ~ at the
+// beginning is the home folder. A launcher's ranks fill what the mesh leaves open: dp, ranks of a node, threads.
 // What a key may name stands in the catalogue, which outlives the config; what a file leaves out is the first of its
 // list.
 Config load_config(const std::string& path, std::span<const std::string> overrides = {}, const Launch& launch = {},
@@ -211,6 +223,9 @@ std::string to_toml(const Config& config);
 
 // The same as a table for people: key, value, meaning.
 std::string config_table(const Config& config);
+
+// "no effect here: moe.drop: nothing is dropped (moe.capacity = "none"); ..."; empty where no key is idle.
+std::string idle_note(const Config& config);
 
 // ---- derived numbers of a resolved config ----
 const FamilySpec& family_of(const Config& config);           // for "auto" the one that it must compute as

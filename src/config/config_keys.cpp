@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/json.h"
 #include "base/text.h"
@@ -37,11 +38,14 @@ std::string family_names(const Config& c, bool (*is_so)(const FamilySpec&)) {
   return join(names, ", ") + " and " + last;
 }
 
-// "s2 slices"
+}  // namespace
+
 std::string slicers(const Config& c) {
   const std::string names = family_names(c, [](const FamilySpec& f) { return f.cuts_rows(); });
   return names + (names.find(' ') == std::string::npos ? " slices" : " slice");
 }
+
+namespace {
 
 void add_model(std::vector<Key>& keys, ModelConfig& c, const Catalogue& catalogue) {
   using enum Bounds;
@@ -110,20 +114,24 @@ void add_running(std::vector<Key>& keys, Config& c) {
   using enum Bounds;
   keys.insert(
       keys.end(),
-      {{"mesh.tp", &c.mesh.tp, kCount, "ranks that share every head and feed-forward", {}},
-       {"mesh.ep", &c.mesh.ep, kCount, "ranks that share the list of experts", {}},
-       {"mesh.esp", &c.mesh.esp, kCountOrZero, "ranks that share one expert; 0: as mesh.tp", {}},
+      {{"mesh.tp", &c.mesh.tp, kRanks, "ranks that share every head and feed-forward", {}},
+       {"mesh.ep", &c.mesh.ep, kRanks, "ranks that share the list of experts", {}},
+       {"mesh.esp", &c.mesh.esp, kRanksOrZero, "ranks that share one expert; 0: as mesh.tp", {}},
        {"mesh.dp",
         &c.mesh.dp,
-        kCountOrZero,
+        kRanksOrZero,
         "ranks that share the batch; 0: what the launcher started / tp, else max(1, ep * esp / tp)",
         {}},
        {"mesh.node",
         &c.mesh.node,
-        kCountOrZero,
+        kRanksOrZero,
         "ranks of a node of the network; 0: as the launcher tells, else all",
         {}},
-       {"mesh.threads", &c.mesh.threads, kCountOrZero, "threads of a rank; 0: cores / ranks", {}},
+       {"mesh.threads",
+        &c.mesh.threads,
+        kRanksOrZero,
+        "threads of a rank; 0: the cores that the run may use / ranks",
+        {}},
        key_of("schedule.moe", c.schedule.moe, c.catalogue->families,
               "family of the MoE schedule; auto: with fuse, chunks and order, what is fastest on schedule.machine, by "
               "trial",
@@ -151,7 +159,7 @@ void add_running(std::vector<Key>& keys, Config& c) {
         {}},
        {"schedule.machine",
         &c.schedule.machine,
-        kAny,
+        kPath,
         "file of the machine that schedules are planned for (`plait bench collectives --out`); default: a laptop",
         {}},
        {"schedule.trials",
@@ -233,41 +241,52 @@ void add_train(std::vector<Key>& keys, TrainConfig& c) {
                key_of("train.on_term", c.on_term,
                       "code of a run that SIGTERM, SIGUSR1 or train.max_time ended: that of the signal (0 for the "
                       "time), or 75, by which a scheduler may start it again"),
-               {"train.init", &c.init, kAny, "checkpoint, or its folder, whose weights a run begins with", {}}});
+               {"train.init", &c.init, kPath, "checkpoint, or its folder, whose weights a run begins with", {}}});
 }
 
 void add_files(std::vector<Key>& keys, Config& c) {
   using enum Bounds;
   keys.insert(keys.end(),
-              {{"data.path", &c.data.path, kAny, "text: a file, a folder or a list of files", {}},
+              {{"data.path", &c.data.path, kPath, "text: a file, a folder or a list of files", {}},
                {"data.validation", &c.data.validation, kFraction, "share at the end that only evaluates", {}},
-               {"log.dir", &c.log.dir, kAny, "folder of metrics, curve, config and checkpoints", {}},
+               {"log.dir", &c.log.dir, kPath, "folder of metrics, curve, config and checkpoints", {}},
                {"log.every", &c.log.every, kCount, "steps between lines, printed and in metrics.jsonl", {}},
                {"log.timeout", &c.log.timeout, kPositive, "seconds a rank waits for the others", {}}});
 }
 
-bool holds(Bounds range, double value) {
+struct Span {
+  int64_t least, most;
+};
+
+// Of integers.
+Span span_of(Bounds range) {
   switch (range) {
-    case Bounds::kAny: return true;
-    case Bounds::kCount: return value >= 1 && value <= kLargestCount;
-    case Bounds::kCountOrZero: return value >= 0 && value <= kLargestCount;
-    case Bounds::kPositive: return value > 0 && std::isfinite(value);
-    case Bounds::kNotNegative: return value >= 0 && std::isfinite(value);
-    case Bounds::kFraction: return value >= 0 && value < 1;
+    case Bounds::kCount: return {1, kLargestCount};
+    case Bounds::kCountOrZero: return {0, kLargestCount};
+    case Bounds::kRanks: return {1, kMostRanks};
+    case Bounds::kRanksOrZero: return {0, kMostRanks};
+    default: return {0, std::numeric_limits<int64_t>::max()};
   }
-  return false;
 }
 
-std::string range_text(Bounds range) {
-  switch (range) {
-    case Bounds::kAny: return "";
-    case Bounds::kCount: return " of at least 1";
-    case Bounds::kCountOrZero:
-    case Bounds::kNotNegative: return " of at least 0";
-    case Bounds::kPositive: return " above 0";
-    case Bounds::kFraction: return " of at least 0 and below 1";
-  }
-  return "";
+bool holds(Bounds range, int64_t value) {
+  const Span span = span_of(range);
+  return value >= span.least && value <= span.most;
+}
+
+bool holds(Bounds range, double value) {
+  if (range == Bounds::kFraction) return value >= 0 && value < 1;
+  return std::isfinite(value) && (range == Bounds::kPositive ? value > 0 : value >= 0);
+}
+
+std::string integer_text(Bounds range) {
+  const Span span = span_of(range);
+  return fmt::format("an integer of {} to {}", span.least, span.most);
+}
+
+std::string real_text(Bounds range) {
+  if (range == Bounds::kFraction) return "a number of at least 0 and below 1";
+  return range == Bounds::kPositive ? "a finite number above 0" : "a finite number of at least 0";
 }
 
 // A path may hold bytes that no text file can: those stand in it by their numbers.
@@ -290,10 +309,6 @@ std::vector<std::string> quoted(const std::vector<std::string>& words) {
 
 std::string or_word(const Key& key, std::string_view between) {
   return key.words.empty() ? "" : fmt::format("{}{}", between, json_quoted(key.words[0]));
-}
-
-bool has_expert_layers(const Config& c) {
-  return c.moe.every > 0 && c.moe.num_experts > 0 && c.moe.every <= c.model.num_hidden_layers;
 }
 
 }  // namespace
@@ -323,16 +338,15 @@ std::string type_text(const Key& key) {
 }
 
 std::string expected_text(const Key& key) {
-  const std::string range = range_text(key.range);
   return std::visit(
-      Cases{[&](int64_t*) { return "an integer" + range + or_word(key, " or "); },
-            [&](double*) { return "a number" + range; }, [](bool*) -> std::string { return "true or false"; },
+      Cases{[&](int64_t*) { return integer_text(key.range) + or_word(key, " or "); },
+            [&](double*) { return real_text(key.range); }, [](bool*) -> std::string { return "true or false"; },
             [&](std::string*) {
               return key.words.empty() ? "a word in quotes" : "one of " + join(quoted(key.words), ", ");
             },
             [&](const OneOf&) { return "one of " + join(quoted(key.words), ", "); },
-            [&](std::optional<double>*) { return "a number" + range + or_word(key, " or "); },
-            [&](std::array<double, 2>*) { return "two numbers" + range + " in brackets"; },
+            [&](std::optional<double>*) { return real_text(key.range) + or_word(key, " or "); },
+            [](std::array<double, 2>*) -> std::string { return "two numbers of at least 0 and below 1 in brackets"; },
             [](std::vector<std::string>*) -> std::string { return "a word in quotes, or several in brackets"; }},
       key.slot);
 }
@@ -355,8 +369,8 @@ std::string value_text(const Key& key) {
 
 bool in_range(const Key& key) {
   return std::visit(
-      Cases{[&](int64_t* v) { return holds(key.range, static_cast<double>(*v)); },
-            [&](double* v) { return holds(key.range, *v); }, [](bool*) { return true; },
+      Cases{[&](int64_t* v) { return holds(key.range, *v); }, [&](double* v) { return holds(key.range, *v); },
+            [](bool*) { return true; },
             [&](std::string* v) {
               return key.words.empty() ? !v->empty() : std::ranges::find(key.words, *v) != key.words.end();
             },
@@ -367,93 +381,13 @@ bool in_range(const Key& key) {
       key.slot);
 }
 
-namespace {
-
-// The gates that read a key; empty: all.
-std::vector<std::string> readers(const Gates& gates, std::string_view key) {
-  std::vector<std::string> names;
-  for (const GateSpec* gate : gates)
-    if (gate->reads(key)) names.emplace_back(gate->name);
-  return names;
-}
-
-std::string no_effect_on_gate(const Config& c, std::string_view name) {
-  const GateSpec& gate = *c.moe.gate;
-  if (name == "moe.normalize" && gate.normalize == Normalize::none)
-    return fmt::format("the {} gate never renormalises (moe.gate = \"{}\")", gate.name, gate.name);
-  const std::vector<std::string> gates = readers(c.catalogue->gates, name);
-  if (gates.empty() || gate.reads(name)) return "";
-  return fmt::format("only {} {} it (moe.gate = \"{}\")", join(gates, ", "), gates.size() > 1 ? "read" : "reads",
-                     gate.name);
-}
-
-std::string no_effect_on_time(const Config& c, std::string_view name) {
-  const MeshConfig mesh = mesh_to_be(c);
-  if (mesh.tp * mesh.dp == 1) return "one rank sends no messages";
-  const bool chooses = !c.schedule.moe && has_expert_layers(c);
-  if (chooses && name == "schedule.order") return "the order is chosen too (schedule.moe = \"auto\")";
-  const bool needs_lanes = name == "schedule.order" || name == "schedule.bucket";
-  if (needs_lanes && !c.schedule.lanes) return "messages travel in the rank's own thread (schedule.lanes = false)";
-  if (name != "schedule.bucket") return "";
-  if (c.schedule.order == StepOrder::written && !chooses)
-    return "gradients are summed last of all (schedule.order = \"written\")";
-  if (c.train.micro_batch_size > 0 && c.train.micro_batch_size * mesh.dp < c.train.batch_size)
-    return "gradients are summed once a step, after all micro-batches (train.micro_batch_size)";
-  return "";
-}
-
-}  // namespace
-
-std::string no_effect(const Config& c, std::string_view name) {
-  const Architecture& model = *c.model.architecture;
-  if (name.starts_with("model.") && name != "model.architecture" && !model.reads(name))
-    return fmt::format("{} does not read it (model.architecture)", model.name);
-  const bool experts = has_expert_layers(c);
-  const auto is_any = [&](auto... names) { return ((name == names) || ...); };
-  if (!experts && !is_any("moe.every", "moe.num_experts") &&
-      (name.starts_with("moe.") ||
-       is_any("mesh.ep", "mesh.esp", "schedule.fuse", "schedule.chunks", "schedule.chunks_backward",
-              "schedule.dispatch", "schedule.rows", "schedule.slice", "schedule.trials")))
-    return fmt::format("no layer has experts (moe.every = {}, moe.num_experts = {}, model.num_hidden_layers = {})",
-                       c.moe.every, c.moe.num_experts, c.model.num_hidden_layers);
-  if (name == "moe.num_experts" && c.moe.every == 0) return "no layer has experts (moe.every = 0)";
-  const bool groups_anyway = name == "moe.group" && c.moe.gate->route->chooser == Chooser::group;
-  if (is_any("moe.min_capacity", "moe.drop", "moe.group") && !c.moe.capacity && !groups_anyway)
-    return "nothing is dropped (moe.capacity = \"none\")";
-  if (const std::string why = no_effect_on_gate(c, name); !why.empty()) return why;
-  if (name == "moe.aux_scope" && aux_coef(c) == 0) return "there is no load-balancing loss (moe.aux_coef = 0)";
-  if (is_any("schedule.fuse", "schedule.chunks", "schedule.chunks_backward") && !c.schedule.moe)
-    return "it is chosen (schedule.moe = \"auto\"); name a family to set it";
-  if (name == "schedule.trials" && c.schedule.moe) return "the schedule is named (schedule.moe)";
-  if (name == "schedule.fuse" && !family_of(c).can_fuse())
-    return fmt::format("{} has no gather that could be fused (schedule.moe)", family_of(c).name);
-  if (name == "schedule.slice" && c.schedule.moe && !c.schedule.moe->cuts_rows())
-    return fmt::format("only {} behind the gate (schedule.moe = \"{}\")", slicers(c), c.schedule.moe->name);
-  if (is_any("schedule.slice", "schedule.rows") && c.moe.capacity)
-    return "with a capacity rows are padded slots (moe.capacity)";
-  if (name == "model.intermediate_size" && experts && c.moe.every == 1 && c.moe.moe_intermediate_size > 0)
-    return "every layer has experts, whose width is moe.moe_intermediate_size";
-  if (is_any("mesh.node", "schedule.lanes", "schedule.order", "schedule.bucket", "schedule.trials"))
-    if (const std::string why = no_effect_on_time(c, name); !why.empty()) return why;
-  if (name == "memory.zero") {
-    const MeshConfig mesh = mesh_to_be(c);
-    if (mesh.tp * mesh.dp == 1) return "one rank has nobody to share with";
-  }
-  if (name == "memory.keep_moves" && c.memory.recompute == Recompute::none)
-    return "nothing is made again (memory.recompute = \"none\")";
-  if (is_any("optim.betas", "optim.eps") && c.optim.name == OptimizerKind::sgd)
-    return "sgd keeps no moments (optim.name = \"sgd\")";
-  const bool half = is_half(c.train.dtype);
-  if (name == "memory.grad_dtype" && !half)
-    return fmt::format("gradients are of the one type of the run (train.dtype = \"{}\")", word(c.train.dtype));
-  if (name == "memory.tile" && (!half || c.memory.grad_dtype != SumType::param))
-    return fmt::format("no gradient of 2 bytes is widened (train.dtype = \"{}\", memory.grad_dtype = \"{}\")",
-                       word(c.train.dtype), word(c.memory.grad_dtype));
-  if (is_any("train.initial_scale_power", "train.loss_scale_window", "train.hysteresis", "train.min_loss_scale") &&
-      c.train.dtype != RunType::float16)
-    return fmt::format("only float16 scales the loss (train.dtype = \"{}\")", word(c.train.dtype));
-  if (name == "train.eval_batches" && c.train.eval_every == 0) return "nothing is evaluated (train.eval_every = 0)";
-  return "";
+void copy_value(const Key& from, const Key& to) {
+  std::visit(Cases{[&](const OneOf& v) {
+                     const auto word = std::ranges::find(from.words, v.name());
+                     std::get<OneOf>(to.slot).take(static_cast<size_t>(word - from.words.begin()));
+                   },
+                   [&]<class T>(T* v) { *std::get<T*>(to.slot) = *v; }},
+             from.slot);
 }
 
 }  // namespace plait

@@ -15,8 +15,11 @@ inline constexpr std::string_view kBytes = "bytes:";
 
 enum class Bounds {
   kAny,
+  kPath,         // any word; ~ at its beginning is the home folder
   kCount,        // 1 .. 2^31
   kCountOrZero,  // 0 .. 2^31
+  kRanks,        // 1 .. 2^20
+  kRanksOrZero,  // 0 .. 2^20
   kPositive,     // above 0, finite
   kNotNegative,  // 0 or more, finite
   kFraction,     // 0 or more, below 1
@@ -69,20 +72,38 @@ Key key_of(std::string name, const Spec*& field, const std::vector<const Spec*>&
 // In the order of listing and saving. The pointers live as long as `config`.
 std::vector<Key> keys_of(Config& config);
 
+// "s2 slices": the families that slice rows.
+std::string slicers(const Config& config);
+
 std::string type_text(const Key& key);      // `integer`, `"silu" | "gelu" | "relu"`
-std::string expected_text(const Key& key);  // `an integer of at least 1`
+std::string expected_text(const Key& key);  // `an integer of 1 to 2147483648`
 std::string value_text(const Key& key);     // the value in TOML
 
 // Whether the value stands in the key's range and among its words.
 bool in_range(const Key& key);
 
+// Gives a key the value that the same key of another config has.
+void copy_value(const Key& from, const Key& to);
+
 // What a launcher's ranks say of the mesh, where it was left open.
 void fill_from(const Launch& launch, Config& config);
+
+// InputError where experts cannot be shared out among the ranks that a launcher started.
+void expect_started(const Launch& launch, const Config& config);
 
 // The mesh of the resolved config.
 MeshConfig mesh_to_be(Config config);
 
 // Why a key changes nothing in this configuration; empty if it does.
 std::string no_effect(const Config& config, std::string_view name);
+
+// Whether a key without effect says what happens anyway: its default, what would be derived, or what is so here.
+bool happens_anyway(const Config& config, const Key& key);
+
+// The config of an empty file: of each list of the catalogue the first.
+Config default_config(const Catalogue& catalogue);
+
+// The most ranks that a layout may have.
+inline constexpr int64_t kMostRanks = int64_t{1} << 20;
 
 }  // namespace plait

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
-#include <thread>
 
 #include "base/errors.h"
 #include "base/units.h"
@@ -13,6 +13,7 @@
 #include "config/checks.h"
 #include "config/config.h"
 #include "config/config_keys.h"
+#include "launch/limits.h"
 
 namespace plait {
 namespace {
@@ -58,6 +59,29 @@ void check_batch(const Config& c) {
   if (c.optim.min_lr > c.optim.lr) input_error("optim.min_lr = {} is above optim.lr = {}", c.optim.min_lr, c.optim.lr);
   if (c.train.eval_every > 0 && c.data.validation == 0)
     input_error("train.eval_every = {} needs text to evaluate on, but data.validation = 0", c.train.eval_every);
+}
+
+// Numbers are counted in bytes, in 64 bits. No machine has a thousandth of so many.
+constexpr double kMostNumbers = 0x1p52;
+
+void expect_countable(double numbers, std::string_view what, std::string_view ways) {
+  if (numbers > kMostNumbers) input_error("{:.1e} {} are more than any machine holds: lower {}", numbers, what, ways);
+}
+
+void check_size(const Config& c) {
+  const auto real = [](int64_t n) { return static_cast<double>(n); };
+  const double width = real(c.model.hidden_size), layers = real(c.model.num_hidden_layers);
+  const bool experts = num_expert_layers(c) > 0;
+  const double ffn = 3 * real(c.model.intermediate_size), expert = experts ? 3 * real(c.moe.moe_intermediate_size) : 0;
+  const double of_experts = experts ? expert * (real(c.moe.num_experts) + real(c.moe.shared_experts)) : 0;
+  expect_countable(layers * width * (4 * width + ffn + of_experts) + 2 * width * real(c.model.vocab_size), "parameters",
+                   "model.hidden_size, model.num_hidden_layers, widths or experts");
+  const double tokens = real(c.train.batch_size) * real(c.train.seq_length);
+  const double rows = experts ? real(c.moe.num_experts_per_tok) + real(c.moe.shared_experts) : 0;
+  expect_countable(tokens * (layers * (8 * width + ffn + rows * (2 * width + expert)) + real(c.model.vocab_size)),
+                   "activations", "train.batch_size, train.seq_length or the model");
+  if (micro_batches(c) > std::numeric_limits<int32_t>::max())
+    input_error("{} micro-batches of a step: raise train.micro_batch_size", micro_batches(c));
 }
 
 void check_loss_scale(const Config& c) {
@@ -193,7 +217,18 @@ void fill_from(const Launch& launch, Config& c) {
   fill(c.mesh.dp, launch.ranks / c.mesh.tp);
   const int64_t node = launch.ranks_per_node;
   fill(c.mesh.node, node > 0 && node < num_ranks(c) ? node : num_ranks(c));
-  fill(c.mesh.threads, std::thread::hardware_concurrency() / c.mesh.node);
+  if (launch.cores > 0) fill(c.mesh.threads, launch.cores / c.mesh.node);
+}
+
+void expect_started(const Launch& launch, const Config& c) {
+  const int64_t experts = c.mesh.ep * c.mesh.esp;
+  if (!launch.launched() || num_ranks(c) % experts == 0) return;
+  const int64_t needed = std::max(c.mesh.tp, experts);
+  input_error(
+      "{} rank{} started, {} or a multiple needed: mesh.ep x mesh.esp = {} x {}; start so many (mpirun -n {}), or "
+      "change "
+      "the mesh",
+      launch.ranks, launch.ranks == 1 ? "" : "s", needed, c.mesh.ep, c.mesh.esp, needed);
 }
 
 MeshConfig mesh_to_be(Config c) {
@@ -209,13 +244,17 @@ Config resolve(Config c) {
   fill_mesh(c);
   fill(c.schedule.chunks_backward, c.schedule.chunks);
   fill(c.train.micro_batch_size, c.train.batch_size / c.mesh.dp);
-  fill(c.mesh.threads, std::thread::hardware_concurrency() / num_ranks(c));
+  fill(c.mesh.threads, launch::usable_cores() / num_ranks(c));
   return c;
 }
 
 void validate(const Config& config) {
+  if (num_ranks(config) > kMostRanks)
+    input_error("mesh.tp x mesh.dp = {} x {} are {} ranks, expected at most {}", config.mesh.tp, config.mesh.dp,
+                num_ranks(config), kMostRanks);
   check_ranges(config);
   expects(config.mesh.esp > 0 && config.mesh.dp > 0 && config.train.micro_batch_size > 0, "validate: resolve first");
+  check_size(config);
   config.model.architecture->check(config);
   check_mesh(config);
   if (num_expert_layers(config) > 0) check_experts(config);

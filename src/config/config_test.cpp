@@ -1,13 +1,16 @@
 #include "config/config.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "base/errors.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/testing/scratch_folder.h"
 #include "config/catalogue.h"
 
 namespace plait {
@@ -90,18 +93,18 @@ TEST(Config, an_unknown_key_names_the_nearest_known_one) {
 
 TEST(Config, a_value_of_the_wrong_kind_says_what_was_expected) {
   EXPECT_EQ(refused("[train]\nsteps = \"many\""),
-            "run.toml:2: train.steps = 'many', expected an integer of at least 1");
+            "run.toml:2: train.steps = 'many', expected an integer of 1 to 2147483648");
   EXPECT_EQ(refused("", {"train.steps=1.5"}),
-            "override train.steps=1.5: train.steps = 1.5, expected an integer of at least 1");
+            "override train.steps=1.5: train.steps = 1.5, expected an integer of 1 to 2147483648");
   EXPECT_EQ(refused("", {"train.steps=0"}),
-            "override train.steps=0: train.steps = 0, expected an integer of at least 1");
+            "override train.steps=0: train.steps = 0, expected an integer of 1 to 2147483648");
   EXPECT_EQ(refused("", {"moe.gate=topk"}),
             "override moe.gate=topk: moe.gate = 'topk', expected one of \"softmax\", \"switch\", \"gshard\", "
             "\"sigmoid\", \"expert_choice\", \"base\", \"hash\", \"noisy_topk\"");
   EXPECT_EQ(refused("", {"moe.capacity=-1"}),
-            "override moe.capacity=-1: moe.capacity = -1, expected a number above 0 or \"none\"");
+            "override moe.capacity=-1: moe.capacity = -1, expected a finite number above 0 or \"none\"");
   EXPECT_EQ(refused("", {"moe.group=world"}),
-            "override moe.group=world: moe.group = 'world', expected an integer of at least 0 or \"rank\"");
+            "override moe.group=world: moe.group = 'world', expected an integer of 0 to 2147483648 or \"rank\"");
   EXPECT_EQ(refused("", {"model.glu=1"}), "override model.glu=1: model.glu = 1, expected true or false");
   EXPECT_NE(refused("", {"optim.betas=[0.9, 1.0]"}).find("expected two numbers of at least 0 and below 1"),
             std::string::npos);
@@ -113,49 +116,65 @@ TEST(Config, a_value_of_the_wrong_kind_says_what_was_expected) {
 TEST(Config, broken_toml_names_file_and_line) {
   EXPECT_EQ(refused("[model]\nglu = = 1").substr(0, 11), "run.toml:2:");
   EXPECT_EQ(refused("[model]\nglu = true\nglu = true").substr(0, 11), "run.toml:3:");
-  EXPECT_EQ(refusal([] { load_config("no/such.toml"); }), "no/such.toml: cannot read this config file");
-  EXPECT_EQ(refusal([] { load_config("."); }), ".: cannot read this config file");
 }
 
-TEST(Config, a_key_without_effect_is_refused) {
-  EXPECT_EQ(refused("[moe]\nevery = 0\nz_coef = 0.1"),
-            "run.toml:3: moe.z_coef has no effect here: no layer has experts (moe.every = 0, moe.num_experts = 8, "
-            "model.num_hidden_layers = 4); leave it out");
-  for (const Overrides& useless :
-       {Overrides{"moe.num_experts=0", "moe.gate=switch"},
-        {"moe.every=0", "moe.num_experts=4"},
-        {"moe.every=9", "mesh.ep=2"},
-        {"moe.min_capacity=1"},
-        {"moe.drop=position"},
-        {"moe.group=8"},
-        {"moe.gate=switch", "moe.normalize=none"},
-        {"moe.gate=gshard", "moe.order=topk_first"},
-        {"moe.gate=gshard", "moe.capacity=1", "moe.drop=probs"},
-        {"moe.gate=hash", "moe.z_coef=0.1"},
-        {"moe.gate=sigmoid", "moe.aux_scope=local"},
-        {"moe.gate=base", "moe.aux_coef=0.1"},
-        {"moe.gate=softmax", "moe.bias_rate=0.1"},
-        {"moe.gate=softmax", "moe.sample=gumbel"},
-        {"model.intermediate_size=8", "moe.moe_intermediate_size=16"},
-        {"optim.name=sgd", "optim.eps=1e-6"},
-        {"optim.name=sgd", "optim.betas=[0.1, 0.2]"},
-        {"mesh.node=1"},
-        {"schedule.lanes=true"},
-        {"mesh.ep=2", "schedule.order=overlap"},
-        {"mesh.ep=2", "schedule.lanes=true", "schedule.bucket=1"},
-        {"mesh.ep=2", "schedule.lanes=true", "schedule.order=overlap", "schedule.bucket=1", "train.micro_batch_size=2"},
-        {"schedule.slice=tokens"},
-        {"moe.every=0", "schedule.dispatch=node"},
-        {"moe.capacity=1", "schedule.rows=padded"},
-        {"train.eval_every=0", "train.eval_batches=2"}}) {
-    EXPECT_NE(refused("", useless).find("has no effect here"), std::string::npos) << useless[1 % useless.size()];
+TEST(Config, what_is_no_config_file_is_told_as_what_it_is) {
+  const ScratchFolder folder;
+  spill(folder / "empty.toml", "");
+  spill(folder / "words.toml", "# no keys\n");
+  EXPECT_EQ(refusal([] { load_config("no/such.toml"); }),
+            "no/such.toml: cannot read this config file: No such file or directory");
+  EXPECT_EQ(refusal([] { load_config("."); }), ".: this is a folder, expected a TOML file");
+  EXPECT_EQ(refusal([] { load_config("/dev/null"); }),
+            "/dev/null: this device is empty, expected a TOML file; `plait config` lists all keys");
+  const std::string empty = folder / "empty.toml";
+  EXPECT_EQ(refusal([&] { load_config(empty); }),
+            empty + ": this config file is empty, expected a TOML file; `plait config` lists all keys");
+  EXPECT_EQ(load_config(folder / "words.toml"), Config());
+}
+
+TEST(Config, a_file_may_be_a_pipe) {
+  const ScratchFolder folder;
+  const std::string pipe = folder / "pipe.toml";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(pipe) << "[train]\nsteps = 7\n"; });
+  EXPECT_EQ(load_config(pipe).train.steps, 7);
+  writer.join();
+}
+
+TEST(Config, numbers_have_two_bounds) {
+  EXPECT_EQ(refused("", {"train.batch_size=2147483649"}),
+            "override train.batch_size=2147483649: train.batch_size = 2147483649, expected an integer of 1 to "
+            "2147483648");
+  EXPECT_EQ(refused("", {"train.seed=-1"}),
+            "override train.seed=-1: train.seed = -1, expected an integer of 0 to 9223372036854775807");
+  EXPECT_EQ(
+      refused("", {"train.seed=99999999999999999999"}),
+      "override train.seed=99999999999999999999: train.seed = '99999999999999999999', expected an integer of 0 to "
+      "9223372036854775807");
+  EXPECT_EQ(refused("", {"optim.lr=inf"}), "override optim.lr=inf: optim.lr = inf, expected a finite number above 0");
+  for (const char* key : {"mesh.tp", "mesh.ep", "mesh.esp", "mesh.dp", "mesh.node", "mesh.threads"}) {
+    const std::string over = fmt::format("{}=2147483648", key);
+    EXPECT_TRUE(refused("", {over}).ends_with(" to 1048576")) << refused("", {over});
   }
-  EXPECT_EQ(refused("", {"moe.capacity=1", "moe.drop=position", "moe.group=8", "moe.min_capacity=1"}), "");
-  EXPECT_EQ(refused("", {"mesh.ep=2", "schedule.lanes=true", "schedule.order=overlap", "schedule.bucket=0.5",
-                         "train.micro_batch_size=8"}),
-            "");
-  EXPECT_EQ(refused("", {"model.intermediate_size=8"}), "");  // the experts' width follows it
-  EXPECT_EQ(refused("[moe]\nnum_experts = 4", {"moe.every=0"}), "");
+}
+
+TEST(Config, a_tilde_is_the_home_folder_in_every_key_that_is_a_path) {
+  const std::string before = std::getenv("HOME") ? std::getenv("HOME") : "";
+  setenv("HOME", "/home/ada", 1);
+  const Config c = parse_config("[data]\npath = [\"~/a.txt\", \"b~\"]\n[log]\ndir = \"~\"", "run.toml",
+                                Overrides{"schedule.machine=~/m.toml", "train.init=~/runs/x"});
+  EXPECT_EQ(c.data.path, (std::vector<std::string>{"/home/ada/a.txt", "b~"}));
+  EXPECT_EQ(c.log.dir, "/home/ada");
+  EXPECT_EQ(c.schedule.machine, "/home/ada/m.toml");
+  EXPECT_EQ(c.train.init, "/home/ada/runs/x");
+  EXPECT_EQ(refused("", {"log.dir=~bob/x"}),
+            "override log.dir=~bob/x: only ~ and ~/.. are known of home folders; write ./~bob/x for a file of that "
+            "name");
+  unsetenv("HOME");
+  EXPECT_EQ(refused("", {"log.dir=~/x"}),
+            "override log.dir=~/x: ~ is the home folder, but HOME says of none; write the path in full");
+  setenv("HOME", before.c_str(), 1);
 }
 
 TEST(Config, resolving_fills_what_was_left_open) {
@@ -181,7 +200,39 @@ TEST(Config, takes_from_a_launcher_what_the_mesh_leaves_open) {
   EXPECT_EQ(ready_config("", Overrides{"mesh.tp=2", "mesh.dp=1"}, launch).mesh.node, 2) << "no more than there are";
   // One rank sends no messages; eight do.
   EXPECT_EQ(ready_config("", Overrides{"schedule.lanes=true", "train.batch_size=8"}, launch).mesh.dp, 8);
-  EXPECT_NE(refused("", {"schedule.lanes=true"}), "");
+}
+
+TEST(Config, shares_out_the_cores_that_a_launcher_may_use) {
+  Launch launch{.ranks = 8, .ranks_per_node = 4, .cores = 12};
+  EXPECT_EQ(ready_config("", Overrides{"train.batch_size=8"}, launch).mesh.threads, 3);
+  launch.cores = 2;
+  EXPECT_EQ(ready_config("", Overrides{"train.batch_size=8"}, launch).mesh.threads, 1);
+}
+
+TEST(Config, fewer_ranks_than_experts_ask_for_are_told_with_both_numbers) {
+  const auto started = [](int ranks, const Overrides& overrides) {
+    return refusal([&] { ready_config("", overrides, {.ranks = ranks, .ranks_per_node = ranks}); });
+  };
+  EXPECT_EQ(started(1, {"mesh.ep=4"}),
+            "1 rank started, 4 or a multiple needed: mesh.ep x mesh.esp = 4 x 1; start so many (mpirun -n 4), or "
+            "change the mesh");
+  EXPECT_EQ(started(2, {"mesh.tp=2", "mesh.ep=2"}),
+            "2 ranks started, 4 or a multiple needed: mesh.ep x mesh.esp = 2 x 2; start so many (mpirun -n 4), or "
+            "change the mesh");
+  EXPECT_EQ(started(8, {"mesh.ep=4"}), "");
+}
+
+TEST(Config, what_no_machine_holds_is_refused_before_it_is_counted) {
+  EXPECT_EQ(layout_fault({"mesh.tp=4", "mesh.dp=1048576", "train.batch_size=1048576"}),
+            "mesh.tp x mesh.dp = 4 x 1048576 are 4194304 ranks, expected at most 1048576");
+  EXPECT_EQ(layout_fault({"mesh.ep=8", "mesh.esp=1048576"}).substr(0, 44),
+            "mesh.tp x mesh.dp = 1 x 8388608 are 8388608 ");
+  EXPECT_EQ(layout_fault({"model.hidden_size=2147483648", "model.intermediate_size=2147483648"}).substr(0, 18),
+            "5.7e+20 parameters");
+  EXPECT_NE(layout_fault({"train.batch_size=2147483648", "train.seq_length=2147483648"}).find("activations are more"),
+            std::string::npos);
+  EXPECT_EQ(layout_fault({"train.batch_size=2147483648", "train.micro_batch_size=1", "train.seq_length=16"}),
+            "2147483648 micro-batches of a step: raise train.micro_batch_size");
 }
 
 TEST(Config, what_is_saved_reads_back_equal) {
@@ -194,16 +245,6 @@ TEST(Config, what_is_saved_reads_back_equal) {
     const Config resolved = resolve(c);
     EXPECT_EQ(to_toml(resolve(parse_config(to_toml(resolved), "saved"))), to_toml(resolved));
   }
-}
-
-TEST(Config, keys_of_two_byte_runs_have_no_effect_on_others) {
-  EXPECT_EQ(refused("[train]\ndtype = \"float16\"\nhysteresis = 1\n[memory]\ngrad_dtype = \"param\"\ntile = 7"), "");
-  EXPECT_NE(refused("[memory]\ngrad_dtype = \"param\"").find("one type of the run"), std::string::npos);
-  EXPECT_NE(refused("[train]\ndtype = \"bfloat16\"\n[memory]\ntile = 7").find("no gradient of 2 bytes"),
-            std::string::npos);
-  EXPECT_NE(refused("[train]\ndtype = \"bfloat16\"\nhysteresis = 1").find("only float16 scales"), std::string::npos);
-  EXPECT_NE(layout_fault({"train.dtype=float16", "train.initial_scale_power=61"}).find("at most 60"),
-            std::string::npos);
 }
 
 TEST(Config, the_list_of_keys_is_complete_and_readable) {

@@ -2,9 +2,13 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <map>
+#include <iterator>
+#include <set>
 #include <sstream>
 
 #include "base/errors.h"
@@ -96,7 +100,24 @@ bool take(const Slot& slot, const Key& key, const toml::node& node) {
   return std::visit(field, slot);
 }
 
-// Assigns by name, and remembers where each key was set.
+// "~" and "~/x": the home folder, and what lies in it.
+void expand_home(std::string& path, const std::string& where) {
+  if (!path.starts_with("~")) return;
+  const char* home = std::getenv("HOME");
+  if (path.size() > 1 && path[1] != '/')
+    input_error("{}: only ~ and ~/.. are known of home folders; write ./{} for a file of that name", where, path);
+  if (!home || !*home) input_error("{}: ~ is the home folder, but HOME says of none; write the path in full", where);
+  path.replace(0, 1, home);
+}
+
+void expand_home(const Key& key, const std::string& where) {
+  if (key.range != Bounds::kPath) return;
+  if (const auto* path = std::get_if<std::string*>(&key.slot)) expand_home(**path, where);
+  if (const auto* paths = std::get_if<std::vector<std::string>*>(&key.slot))
+    for (std::string& path : **paths) expand_home(path, where);
+}
+
+// Assigns by name, and remembers which keys were set.
 class Reader {
  public:
   explicit Reader(Config& config) : config_(config), keys_(keys_of(config)) {}
@@ -108,7 +129,8 @@ class Reader {
       if (!table || !known_section(prefix)) unknown(at(name, node), first_name(prefix, table));
       for (const auto& [key, value] : *table) set(prefix + "." + std::string(key.str()), value, at(name, value));
     }
-    check_effects();
+    for (const std::string& key : set_)
+      if (no_effect(config_, key).empty()) of_use_in_file_.insert(key);
   }
 
   void override_with(const std::string& text) {
@@ -118,15 +140,22 @@ class Reader {
     const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
     const toml::table parsed = parse_value(find(name, where), value);
     set(name, *parsed.get("v"), where);
+    of_use_in_file_.erase(name);
   }
 
-  // A key that was set since the last call but changes nothing is an error.
-  void check_effects() {
-    for (const auto& [name, where] : set_at_) {
-      const std::string why = no_effect(config_, name);
-      if (!why.empty()) input_error("{}: {} has no effect here: {}; leave it out", where, name, why);
+  // Keys that were set and change nothing get their defaults.
+  void end() {
+    std::vector<const Key*> idle;
+    for (const Key& key : keys_) {
+      const std::string why = set_.contains(key.name) ? no_effect(config_, key.name) : "";
+      if (why.empty()) continue;
+      idle.push_back(&key);
+      if (!of_use_in_file_.contains(key.name) && !happens_anyway(config_, key))
+        config_.idle.keys.push_back({key.name, why});
     }
-    set_at_.clear();
+    Config defaults = default_config(*config_.catalogue);
+    const std::vector<Key> usual = keys_of(defaults);
+    for (const Key* key : idle) copy_value(*std::ranges::find(usual, key->name, &Key::name), *key);
   }
 
  private:
@@ -183,17 +212,32 @@ class Reader {
     const Key& key = find(name, where);
     const bool fits = take(key.slot, key, node) && in_range(key);
     if (!fits) input_error("{}: {} = {}, expected {}", where, name, printed(node), expected_text(key));
-    set_at_[name] = where;
+    expand_home(key, where);
+    set_.insert(name);
   }
 
   Config& config_;
   std::vector<Key> keys_;
-  std::map<std::string, std::string> set_at_;
+  std::set<std::string> set_, of_use_in_file_;
 };
 
-// Of each list of the catalogue the first.
-Config start(const Catalogue& catalogue) {
-  check_catalogue(catalogue);
+// A text of the file, or a line that says what it is instead.
+std::string text_of(const std::string& path) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) input_error("{}: this is a folder, expected a TOML file", path);
+  std::ifstream file(path, std::ios::binary);
+  const int failure = errno;
+  if (!file) input_error("{}: cannot read this config file: {}", path, std::strerror(failure));
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!text.empty()) return text;
+  const bool device = std::filesystem::is_character_file(path, unknown);
+  input_error("{}: this {} is empty, expected a TOML file; `plait config` lists all keys", path,
+              device ? "device" : "config file");
+}
+
+}  // namespace
+
+Config default_config(const Catalogue& catalogue) {
   Config config{.catalogue = catalogue};
   config.schedule.moe = &reference_family(config);
   config.moe.gate = catalogue.gates.front();
@@ -201,10 +245,9 @@ Config start(const Catalogue& catalogue) {
   return config;
 }
 
-}  // namespace
-
 std::vector<KeyInfo> config_keys(const Catalogue& catalogue) {
-  Config defaults = start(catalogue);
+  check_catalogue(catalogue);
+  Config defaults = default_config(catalogue);
   std::vector<KeyInfo> infos;
   for (const Key& key : keys_of(defaults)) infos.push_back({key.name, type_text(key), value_text(key), key.meaning});
   return infos;
@@ -212,7 +255,8 @@ std::vector<KeyInfo> config_keys(const Catalogue& catalogue) {
 
 Config parse_config(std::string_view toml, const std::string& file_name, std::span<const std::string> overrides,
                     const Launch& launch, const Catalogue& catalogue) {
-  Config config = start(catalogue);
+  check_catalogue(catalogue);
+  Config config = default_config(catalogue);
   Reader reader(config);
   try {
     reader.file(toml::parse(toml), file_name);
@@ -221,22 +265,20 @@ Config parse_config(std::string_view toml, const std::string& file_name, std::sp
   }
   for (const std::string& text : overrides) reader.override_with(text);
   fill_from(launch, config);
-  reader.check_effects();
+  reader.end();
   return config;
 }
 
 Config load_config(const std::string& path, std::span<const std::string> overrides, const Launch& launch,
                    const Catalogue& catalogue) {
   if (path.empty()) return parse_config("", "", overrides, launch, catalogue);
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) input_error("{}: cannot read this config file", path);
-  return parse_config(text.str(), path, overrides, launch, catalogue);
+  return parse_config(text_of(path), path, overrides, launch, catalogue);
 }
 
 Config ready_config(const std::string& path, std::span<const std::string> overrides, const Launch& launch,
                     const Catalogue& catalogue) {
   Config config = resolve(load_config(path, overrides, launch, catalogue));
+  expect_started(launch, config);
   validate(config);
   return config;
 }

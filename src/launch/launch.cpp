@@ -2,7 +2,16 @@
 
 #include <cstdlib>
 
+#include "base/errors.h"
+#include "launch/limits.h"
+
 namespace plait {
+
+void Launch::expect_ranks(int64_t needed) const {
+  if (!launched() || ranks == needed || needed == 1) return;
+  input_error("{} rank{} started, {} needed: start {} (mpirun -n {}), or change mesh.tp, mesh.ep or mesh.dp", ranks,
+              ranks == 1 ? "" : "s", needed, needed, needed);
+}
 
 // Open MPI, MPICH (and srun --mpi=pmi2), srun --mpi=pmix. What Slurm tells of nodes may be a list, "2(x3),1": its first
 // number counts.
@@ -18,7 +27,9 @@ Launch launch_of(const std::function<const char*(const char*)>& variable) {
 }
 
 Launch this_launch() {
-  return launch_of([](const char* name) { return std::getenv(name); });
+  Launch launch = launch_of([](const char* name) { return std::getenv(name); });
+  if (launch.launched()) launch.cores = launch::processors_of_launcher().usable();
+  return launch;
 }
 
 }  // namespace plait

@@ -6,6 +6,9 @@
 #include <map>
 #include <string>
 
+#include "base/errors.h"
+#include "base/testing/scratch_folder.h"
+
 namespace plait {
 namespace {
 
@@ -41,6 +44,25 @@ TEST(Launch, reads_what_each_launcher_tells) {
 }
 
 TEST(Launch, of_one_rank_is_one_too) { EXPECT_TRUE(launch_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).launched()); }
+
+TEST(Launch, of_another_number_of_ranks_than_are_needed_is_refused_with_both) {
+  const Launch two{.ranks = 2};
+  EXPECT_EQ(refusal<InputError>([&] { two.expect_ranks(4); }),
+            "2 ranks started, 4 needed: start 4 (mpirun -n 4), or change mesh.tp, mesh.ep or mesh.dp");
+  EXPECT_NO_THROW(two.expect_ranks(2));
+  EXPECT_NO_THROW(two.expect_ranks(1)) << "each runs it for itself";
+  EXPECT_NO_THROW(Launch().expect_ranks(4));
+}
+
+TEST(Launch, tells_which_ranks_share_a_node_and_a_process) {
+  const launch::RanksHere threads = Launch().ranks_here(8),
+                          processes = Launch{.ranks = 8, .ranks_per_node = 4}.ranks_here(8);
+  EXPECT_EQ(threads.of_node, 8);
+  EXPECT_EQ(threads.of_process, 8);
+  EXPECT_EQ(processes.of_node, 4);
+  EXPECT_EQ(processes.of_process, 1);
+  EXPECT_EQ(Launch{.ranks = 8}.ranks_here(8).of_node, 1) << "nobody told";
+}
 
 }  // namespace
 }  // namespace plait

@@ -2,7 +2,6 @@
 // every wait, in which pauses of the whole process do not count.
 #pragma once
 #include <chrono>
-#include <thread>
 
 namespace plait::launch {
 
@@ -17,9 +16,8 @@ struct Patience {
 // Being woken costs tens of microseconds when the core has gone idle, letting others run well under one; so a rank that
 // has a core of its own yields for long. With more threads than cores too many yields would starve those that compute:
 // 20 are enough to make a small message of 4 ranks on 2 cores eight times faster than sleeping at once.
-// `threads`: of all ranks on this machine.
-inline Patience patience_for(int threads) {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+// `threads`: of all ranks on this machine, which have so many cores together.
+inline Patience patience_for(int threads, int cores) {
   return threads <= cores ? Patience{.spins = 200, .yields = 1000} : Patience{.yields = 20};
 }
 

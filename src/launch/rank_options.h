@@ -20,4 +20,9 @@ struct RankOptions {
   std::string name_of(int rank) const { return name ? name(rank) : fmt::format("rank {}", rank); }
 };
 
+// How many of the ranks of a run share this node, and this process.
+struct RanksHere {
+  int64_t of_node = 1, of_process = 1;
+};
+
 }  // namespace plait::launch

@@ -9,6 +9,8 @@
 
 #include "base/errors.h"
 #include "base/stop.h"
+#include "launch/launch.h"
+#include "launch/limits.h"
 #include "launch/watch.h"
 
 namespace plait::launch {
@@ -46,17 +48,17 @@ constexpr Ending kInput{Tell::line, 2}, kFailure{Tell::report, 1};
   _exit(ending.code);
 }
 
-// A launcher may bind a rank to fewer cores than it has threads. Then it gets its share of the node's.
+// A launcher may bind a rank to fewer cores than it has threads. Then it gets its share of what the launcher may use.
 void widen_affinity(const Process& process, int threads) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) >= threads) return;
-  const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  const int ranks = static_cast<int>(process.neighbours.size()), place = static_cast<int>(process.place());
+  const std::vector<int> cores = processors_of_launcher().allowed;
+  const size_t ranks = process.neighbours.size(), share = static_cast<size_t>(threads);
   const int bound = CPU_COUNT(&set);
   CPU_ZERO(&set);
-  const bool enough = ranks * threads <= cores;
-  for (int core = 0; core < cores; ++core)
-    if (!enough || core / threads == place) CPU_SET(core, &set);
+  const bool enough = ranks * share <= cores.size();
+  for (size_t i = 0; i < cores.size(); ++i)
+    if (!enough || i / share == process.place()) CPU_SET(cores[i], &set);
   if (sched_setaffinity(0, sizeof set, &set) == 0) return;
   write_all(
       fmt::format("plait: rank {} may use {} of the {} cores that mesh.threads asks for: start with --bind-to none\n",
@@ -64,9 +66,7 @@ void widen_affinity(const Process& process, int threads) {
 }
 
 void expect_world(const Process& process, const RankOptions& options) {
-  if (process.ranks != options.ranks)
-    input_error("the launcher started {} ranks, the mesh has {}: start {} ranks, or change mesh.tp, mesh.ep or mesh.dp",
-                process.ranks, options.ranks, options.ranks);
+  Launch{.ranks = process.ranks}.expect_ranks(options.ranks);
   const std::vector<int>& here = process.neighbours;
   if (here.back() - here.front() + 1 != static_cast<int>(here.size()))
     input_error("node {} has ranks {}: place ranks node by node (mpirun --map-by slot), as meshes count them",

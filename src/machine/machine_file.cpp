@@ -152,7 +152,7 @@ class Fields {
 
   int integer(const std::string& key, const toml::node& node) const {
     const std::optional<int64_t> value = node.is_integer() ? node.value<int64_t>() : std::nullopt;
-    if (!value || *value < 1 || *value > int64_t{1} << 30) refuse(node, key, "an integer of at least 1");
+    if (!value || *value < 1 || *value > int64_t{1} << 30) refuse(node, key, "an integer of 1 to 1073741824");
     return static_cast<int>(*value);
   }
 

@@ -36,12 +36,19 @@ void ask_for_short_turns() {
 LaneThreads::LaneThreads(Work work) : work_(std::move(work)), awaited_(work_.lanes.size(), false) {
   for (const std::vector<int>& waits : work_.waits)
     for (int step : waits) awaited_[step] = true;
-  for (Lane lane : {Lane::intra, Lane::inter})
-    if (std::find(work_.lanes.begin(), work_.lanes.end(), lane) != work_.lanes.end())
-      threads_.emplace_back([this, lane] { serve(lane); });
+  try {
+    for (Lane lane : {Lane::intra, Lane::inter})
+      if (std::find(work_.lanes.begin(), work_.lanes.end(), lane) != work_.lanes.end())
+        threads_.emplace_back([this, lane] { serve(lane); });
+  } catch (...) {
+    end();
+    throw;
+  }
 }
 
-LaneThreads::~LaneThreads() {
+LaneThreads::~LaneThreads() { end(); }
+
+void LaneThreads::end() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;

@@ -22,6 +22,7 @@ class LaneThreads {
     std::function<void()> on_failure;  // ends what the other lanes may be waiting for
   };
 
+  // std::system_error where the system starts no thread for a lane.
   explicit LaneThreads(Work work);
   ~LaneThreads();
 
@@ -29,6 +30,7 @@ class LaneThreads {
   void run(int first, int last);
 
  private:
+  void end();
   void serve(Lane lane);
   void walk(Lane lane);
   void ended(int step);

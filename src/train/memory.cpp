@@ -68,17 +68,75 @@ bool fits_memory(const Planned& run) {
   return !limit || predict_memory(run).peak.total() <= *limit;
 }
 
-void expect_memory(const Planned& run) {
+namespace {
+
+std::string bytes(int64_t n) { return human_bytes(static_cast<double>(n)); }
+
+std::string largest_part(const Config& config, const MemoryUse& peak) {
+  const Term term = largest_term(peak);
+  return fmt::format("the largest part of it is {}{}, {}: {}", name(term.tag.what),
+                     term.tag.expert ? " of experts" : "", bytes(term.bytes), what_lowers(config, term.tag));
+}
+
+// Of several ranks together, beside what there is.
+std::string need(int64_t ranks, int64_t each, const launch::Limit& limit) {
+  const std::string needed =
+      ranks == 1 ? fmt::format("a rank needs {}", bytes(each))
+                 : fmt::format("{} ranks here need {}, {} each", ranks, bytes(ranks * each), bytes(each));
+  return fmt::format("{}, and of {} ({}) {} are left", needed, bytes(limit.most), limit.by, bytes(limit.left()));
+}
+
+// What the program takes besides, at least, and as a share of what the ranks need.
+constexpr int64_t kBesides = int64_t{256} << 20;
+constexpr double kBesidesShare = 0.1;
+
+int64_t besides(int64_t needed) {
+  return std::max(kBesides, static_cast<int64_t>(kBesidesShare * static_cast<double>(needed)));
+}
+
+// A step as a list takes about so much, before any rank is there.
+int64_t bytes_of_list(const Config& c) {
+  constexpr int64_t kLayer = 300 << 10, kChunk = 80 << 10;
+  return c.model.num_hidden_layers * kLayer + num_expert_layers(c) * c.schedule.chunks * kChunk;
+}
+
+void expect_list(const Config& config, const std::vector<launch::Limit>& limits) {
+  for (const launch::Limit& limit : limits)
+    if (bytes_of_list(config) > std::max(limit.left(), kBesides))
+      input_error(
+          "a step of model.num_hidden_layers = {} and schedule.chunks = {} needs about {} as a list, and of {} ({}) {} "
+          "are left: lower them",
+          config.model.num_hidden_layers, config.schedule.chunks, bytes(bytes_of_list(config)), bytes(limit.most),
+          limit.by, bytes(limit.left()));
+}
+
+}  // namespace
+
+MemoryFit memory_fit(const Planned& run, const MemoryHere& here) {
+  using Is = MemoryFit::Is;
   const Config& config = run.config;
   const std::optional<int64_t> limit = memory_limit(config);
-  if (!limit) return;
-  const MemoryPlan plan = predict_memory(run);
-  if (plan.peak.total() <= *limit) return;
-  const Term term = largest_term(plan.peak);
-  input_error("memory.limit = \"{}\", but a rank needs {}; the largest part of it is {}{}, {}: {}", config.memory.limit,
-              human_bytes(static_cast<double>(plan.peak.total())), name(term.tag.what),
-              term.tag.expert ? " of experts" : "", human_bytes(static_cast<double>(term.bytes)),
-              what_lowers(config, term.tag));
+  if (!limit && here.limits.empty()) return {};
+  expect_list(config, here.limits);
+  const MemoryUse peak = predict_memory(run).peak;
+  const int64_t each = peak.total();
+  const std::string part = largest_part(config, peak);
+  if (limit && each > *limit)
+    return {Is::beyond_limit,
+            fmt::format("memory.limit = \"{}\", but a rank needs {}; {}", config.memory.limit, bytes(each), part)};
+  MemoryFit fit;
+  for (const launch::Limit& least : here.limits) {
+    const int64_t ranks = ranks_under(least, here.ranks), left = least.left() - ranks * each;
+    if (left < 0) return {Is::beyond_here, fmt::format("{}; {}", need(ranks, each, least), part)};
+    if (left < besides(ranks * each))
+      fit = {Is::tight, fmt::format("{}: too little may remain for the program, evaluations and checkpoints; {}",
+                                    need(ranks, each, least), part)};
+  }
+  return fit;
+}
+
+void expect_memory(const Planned& run) {
+  if (const MemoryFit fit = memory_fit(run, {}); fit.is == MemoryFit::Is::beyond_limit) throw InputError(fit.line);
 }
 
 std::vector<ValueId> RowWatch::tables(const Schedule& schedule) {

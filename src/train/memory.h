@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 
+#include "launch/limits.h"
 #include "machine/machine_of.h"
 #include "plan/memory.h"
 #include "run/executor.h"
@@ -16,6 +17,21 @@ bool fits_memory(const Planned& run);
 
 // Refuses a config that does not fit memory.limit: InputError, which names the largest term and what would lower it.
 void expect_memory(const Planned& run);
+
+// The ranks of a run that share this node, and what its system lets them have.
+struct MemoryHere {
+  launch::RanksHere ranks;
+  std::vector<launch::Limit> limits;
+};
+
+// Whether a run fits memory.limit and this node. What is told of a rank knows nothing of the program itself, of
+// evaluations, checkpoints and text, so a run that takes nearly all is tight. InputError where not even the list of its
+// steps can be written.
+struct MemoryFit {
+  enum class Is { fine, tight, beyond_here, beyond_limit } is = Is::fine;
+  std::string line = {};  // what is needed, what is left by which file, what would lower it; empty where it is fine
+};
+MemoryFit memory_fit(const Planned& run, const MemoryHere& here);
 
 // Bytes of an element of real values, and of integers.
 Item item_of(at::ScalarType dtype);

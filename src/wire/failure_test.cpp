@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <latch>
+#include <numeric>
 #include <thread>
 
+#include "base/testing/few_addresses.h"
+#include "wire/local/run.h"
+#include "wire/local/world.h"
 #include "wire/ranks.h"
 
 namespace plait::wire {
@@ -79,6 +83,48 @@ TEST(RunRanks, gives_every_rank_its_threads_and_the_caller_its_own_back) {
   run_ranks({.ranks = 3, .threads = 2}, [](int, World&) { EXPECT_EQ(at::get_num_threads(), 2); });
   EXPECT_EQ(at::get_num_threads(), before);
   std::thread([&] { EXPECT_EQ(at::get_num_threads(), before); }).join();
+}
+
+std::vector<int> first_ranks(int count) {
+  std::vector<int> ranks(count);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+TEST(LocalWorld, outlives_a_group_that_could_not_be_made) {
+  LocalWorld world({.ranks = 1});
+  EXPECT_THROW(world.group(0, first_ranks(65536)), ContractError);
+  world.fail();
+  EXPECT_THROW(world.group(0, first_ranks(65536)), ContractError);
+  EXPECT_NO_THROW(world.group(0, first_ranks(65535)));
+}
+
+TEST(RunRanks, tells_what_a_rank_threw_that_made_too_large_a_group) {
+  const auto message = failure_of(options(2, 60), [](int rank, World& world) {
+    if (rank == 1) world.group(rank, first_ranks(65536));
+    world.group(rank, {0, 1})->barrier();
+  });
+  EXPECT_NE(message.find("rank 1 (tp 1, dp 0): a local group has at most 65535 members"), std::string::npos) << message;
+}
+
+TEST(RunRanks, ends_those_that_started_when_the_system_has_no_thread_for_the_next) {
+  const auto run = [] {
+    try {
+      run_threads(options(200, 60), [](int rank, World& world) { world.group(rank, {rank, 199})->barrier(); });
+    } catch (const InputError& error) {
+      return std::string(error.what()).find("of the 200 threads of ranks (") != std::string::npos ? 0 : 1;
+    }
+    return 2;
+  };
+  EXPECT_EQ(code_with_addresses(int64_t{80} << 20, run), 0);
+}
+
+TEST(RunRanks, refuses_more_threads_than_the_system_starts_before_it_starts_any) {
+  std::atomic<int> started = 0;
+  const RankOptions many{.ranks = 1000, .threads = 1'000'000'000};
+  EXPECT_NE(failure_of<InputError>(many, [&](int, World&) { ++started; }).find("need 1000000000000 threads"),
+            std::string::npos);
+  EXPECT_EQ(started, 0);
 }
 
 TEST(Deadline, names_the_collective_its_group_and_who_has_not_arrived) {

@@ -2,6 +2,7 @@
 #include "wire/ranks.h"
 
 #include "launch/launch.h"
+#include "launch/limits.h"
 #include "wire/local/run.h"
 #include "wire/mpi/run.h"
 
@@ -10,6 +11,8 @@ namespace plait::wire {
 void each_rank(const RankOptions& options, RankBody body) {
   const Launch launch = this_launch();
   const bool processes = launch.launched() && (options.ranks > 1 || launch.ranks == 1);
+  launch.expect_ranks(options.ranks);
+  launch::expect_threads(options, launch.ranks_here(options.ranks));
   (processes ? run_mpi : run_threads)(options, std::move(body));
 }
 

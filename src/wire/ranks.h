@@ -18,7 +18,7 @@ namespace plait::wire {
 // Under a launcher that started options.ranks processes each of them runs the body once, for its own rank; so bodies
 // give things to one another through the world alone. Any failure there ends all processes, with a report on standard
 // error and a non-zero code. InputError when the launcher started another number of ranks, unless options.ranks is 1:
-// then every process runs that rank for itself.
+// then every process runs that rank for itself; and when the system does not let so many threads be started.
 void each_rank(const RankOptions& options, RankBody body);
 
 // The same; gives what the body of rank 0 returned, or that of this process's rank.

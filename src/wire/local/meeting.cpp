@@ -10,13 +10,14 @@
 namespace plait::wire {
 namespace {
 
-// The word: bit 0 failed | bits 1..11 members that have come to this round | bits 12..31 completed rounds, modulo.
-// One word, so that "the last one comes" and "it fails first" exclude each other.
+// The word: bit 0 failed | bits 1..16 members that have come to this round | bits 17..31 completed rounds, modulo: who
+// waits in a round sees at most the next one begin. One word, so that "the last one comes" and "it fails first" exclude
+// each other.
 constexpr uint32_t kNothing = 0;
 constexpr uint32_t kFailed = 1;
 constexpr uint32_t kOneArrival = 1u << 1;
-constexpr uint32_t kArrivals = 0x7ffu << 1;
-constexpr uint32_t kOneRound = 1u << 12;
+constexpr uint32_t kArrivals = 0xffffu << 1;
+constexpr uint32_t kOneRound = 1u << 17;
 constexpr uint32_t kRounds = ~(kOneRound - 1);
 
 bool same_round(uint32_t a, uint32_t b) { return (a & kRounds) == (b & kRounds); }
@@ -29,7 +30,7 @@ std::string describe(const Post& post) {
 }  // namespace
 
 Meeting::Meeting(MeetingOptions options) : options_(std::move(options)), seats_(options_.ranks.size()) {
-  expects(seats_.size() <= kArrivals / kOneArrival, "a local group has at most 2047 members");
+  expects(seats_.size() <= kArrivals / kOneArrival, "a local group has at most 65535 members");
   for (auto& seat : seats_) {
     for (auto& post : seat.posts) post.copy = std::make_unique<std::byte[]>(kEagerBytes);
   }

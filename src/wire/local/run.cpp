@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "base/stop.h"
@@ -44,9 +45,17 @@ class Crew {
     } catch (...) {
       note({.rank = rank, .what = std::current_exception(), .consequence = false});
     }
-    const std::lock_guard lock(mutex_);
-    running_.erase(rank);
-    changed_.notify_all();
+    leave(rank);
+  }
+
+  // The system has no thread for the ranks from this one on.
+  void without_threads(int first, const std::string& why) {
+    const auto refusal = std::make_exception_ptr(InputError(
+        fmt::format("the system started {} of the {} threads of ranks ({}): run fewer ranks in one process, or raise "
+                    "its limits of threads and memory",
+                    first, world_.size(), why)));
+    note({.rank = first, .what = refusal, .consequence = false});
+    for (int rank = first; rank < world_.size(); ++rank) leave(rank);
   }
 
   // The ranks that did not come back in time after a failure.
@@ -78,6 +87,12 @@ class Crew {
   }
 
  private:
+  void leave(int rank) {
+    const std::lock_guard lock(mutex_);
+    running_.erase(rank);
+    changed_.notify_all();
+  }
+
   void note(Failure failure) {
     {
       const std::lock_guard lock(mutex_);
@@ -101,15 +116,30 @@ class Crew {
 
 }  // namespace
 
+namespace {
+
+// One a rank; fewer where the system refuses.
+std::vector<std::thread> start(const std::shared_ptr<Crew>& crew, const RankOptions& options) {
+  std::vector<std::thread> threads;
+  try {
+    while (static_cast<int>(threads.size()) < options.ranks)
+      threads.emplace_back(
+          [crew, rank = static_cast<int>(threads.size()), n = options.threads] { crew->run(rank, n); });
+  } catch (const std::system_error& error) {
+    crew->without_threads(static_cast<int>(threads.size()), error.code().message());
+  }
+  return threads;
+}
+
+}  // namespace
+
 void run_threads(const RankOptions& options, RankBody body) {
   const auto crew = std::make_shared<Crew>(options, std::move(body));
   const int own_threads = at::get_num_threads();
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < options.ranks; ++rank) {
-    threads.emplace_back([crew, rank, n = options.threads] { crew->run(rank, n); });
-  }
+  std::vector<std::thread> threads = start(crew, options);
   const auto lost = crew->wait();
-  for (int rank = 0; rank < options.ranks; ++rank) lost.contains(rank) ? threads[rank].detach() : threads[rank].join();
+  for (int rank = 0; rank < static_cast<int>(threads.size()); ++rank)
+    lost.contains(rank) ? threads[rank].detach() : threads[rank].join();
   at::set_num_threads(own_threads);  // a rank's number of threads becomes the default of later threads
   crew->rethrow(lost);
 }

@@ -4,6 +4,7 @@
 
 namespace plait::wire {
 
+// InputError too where the system does not start a thread for every rank.
 void run_threads(const RankOptions& options, RankBody body);
 
 }  // namespace plait::wire

@@ -213,16 +213,15 @@ std::shared_ptr<Group> LocalWorld::group(int rank, std::vector<int> members, Cal
 }
 
 std::shared_ptr<Meeting> LocalWorld::meeting(const Key& key, Caller caller) {
-  auto& meeting = meetings_[key];
-  if (!meeting) {
-    meeting = std::make_shared<Meeting>(
-        MeetingOptions{.ranks = key.members,
-                       .timeout = options_.timeout,
-                       .patience = launch::patience_for(options_.ranks * (options_.threads + caller.lanes)),
-                       .name = [this](int rank) { return name(rank); },
-                       .elsewhere = [this](int rank) { return waiting(rank); }});
-    if (failed_) meeting->fail();
-  }
+  if (const auto found = meetings_.find(key); found != meetings_.end()) return found->second;
+  const auto meeting = std::make_shared<Meeting>(
+      MeetingOptions{.ranks = key.members,
+                     .timeout = options_.timeout,
+                     .patience = launch::patience_for(options_.ranks * (options_.threads + caller.lanes), cores_),
+                     .name = [this](int rank) { return name(rank); },
+                     .elsewhere = [this](int rank) { return waiting(rank); }});
+  meetings_.emplace(key, meeting);
+  if (failed_) meeting->fail();
   return meeting;
 }
 

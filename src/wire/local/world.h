@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/limits.h"
 #include "wire/local/meeting.h"
 #include "wire/rank_body.h"
 
@@ -49,6 +50,7 @@ class LocalWorld final : public World {
   std::map<Key, std::shared_ptr<Meeting>> meetings_;
   std::vector<std::map<std::vector<int>, int>> copies_;  // per rank: how many groups of these members it has built
   bool failed_ = false;
+  int cores_ = launch::usable_cores();
 };
 
 }  // namespace plait::wire

@@ -25,7 +25,7 @@ std::shared_ptr<Group> MpiWorld::group(int rank, std::vector<int> members, Calle
   MemberOptions options{.ranks = std::move(members),
                         .member = member,
                         .timeout = options_.timeout,
-                        .patience = launch::patience_for(here * (options_.threads + caller.lanes)),
+                        .patience = launch::patience_for(here * (options_.threads + caller.lanes), cores_),
                         .name = [this](int r) { return options_.name_of(r); },
                         .lane = &board,
                         .ended = &ended_};

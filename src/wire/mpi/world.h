@@ -1,5 +1,6 @@
 // The world of a rank that is a process of its own: groups within a node share memory, others send over MPI.
 #pragma once
+#include "launch/limits.h"
 #include "wire/mpi/runtime.h"
 #include "wire/rank_body.h"
 
@@ -21,6 +22,7 @@ class MpiWorld final : public World {
   const RankOptions& options_;
   MpiRuntime& mpi_;
   std::atomic<bool> ended_ = false;
+  int cores_ = launch::processors_of_launcher().usable();  // of the node
 };
 
 }  // namespace plait::wire
