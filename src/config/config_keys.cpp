@@ -218,7 +218,7 @@ void add_train(std::vector<Key>& keys, TrainConfig& c) {
                {"train.hysteresis", &c.hysteresis, kCount, "float16: overflows before the scale halves", {}},
                {"train.min_loss_scale", &c.min_loss_scale, kPositive, "float16: the scale never falls below", {}},
                {"train.eval_every", &c.eval_every, kCountOrZero, "steps between evaluations; 0: never", {}},
-               {"train.eval_batches", &c.eval_batches, kCount, "batches of an evaluation", {}},
+               {"train.eval_batches", &c.eval_batches, kCount, "batches of train.batch_size in an evaluation", {}},
                {"train.save_every", &c.save_every, kCountOrZero, "steps between checkpoints; 0: by time alone", {}},
                {"train.save_interval",
                 &c.save_interval,

@@ -26,7 +26,7 @@ void fill(const Batch& batch, int64_t b, std::span<const uint8_t> tokens) {
 
 int64_t num_eval_windows(const Corpus& corpus, const EvalPlan& plan) {
   const auto held_out = static_cast<int64_t>(corpus.validation().size());
-  return std::clamp<int64_t>((held_out - 1) / plan.seq_length, 0, plan.max_batches * plan.batch_size);
+  return std::clamp<int64_t>((held_out - 1) / plan.seq_length, 0, plan.max_sequences);
 }
 
 }  // namespace

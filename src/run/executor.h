@@ -41,6 +41,8 @@ class Executor {
 
   // Parameters and state: tensors that live on, updated in place by the schedule. REQUIRES the leaf's local shape.
   void bind(const std::string& leaf, at::Tensor tensor);
+  // With the buffers of another executor of this rank, which never runs at the same time.
+  Executor(Schedule schedule, RankContext context, const Executor& other);
   at::Tensor bound(const std::string& leaf) const;
 
   // Every rank of the world calls it. The seed is 1. Throws StepFault, CommError.
@@ -71,6 +73,8 @@ class Executor {
   void prepare_board();
   void plan_lifetimes(const Keep& keep);
   void feed_leaves(const Feed& feed, LeafKind kind, int micro);
+  Executor(Schedule schedule, RankContext context, Keep keep, std::shared_ptr<Buffers> buffers);
+
   void start_lanes(std::vector<std::vector<int>> waits);
   void run_steps(int first, int last);
   void run_step(int index);

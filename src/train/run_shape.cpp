@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/errors.h"
 #include "plan/simulate.h"
@@ -46,6 +47,15 @@ TrainingStep build_step(const RunShape& shape) {
   expects(!shape.pace || shape.lanes, "build_step: what overlaps has lanes");
   if (shape.pace) step.schedule = overlapped(step.schedule, *shape.pace, *shape.lanes);
   return step;
+}
+
+ModelSizes evaluated_at_once(const RunShape& shape) {
+  const ModelSizes& s = shape.sizes;
+  if (!s.capacity || s.eval_capacity) return s;
+  const int64_t dp = shape.mesh.extent(Axis::dp), tp = shape.mesh.extent(Axis::tp), all = s.sequences / dp;
+  const int64_t whole = tp / std::gcd(tp, s.positions);  // sequences that tp cuts evenly
+  const int64_t fit = all * s.capacity * s.experts / (s.group * s.top_k);
+  return with_batch(s, dp * std::clamp(fit / whole * whole, whole, all), s.positions);
 }
 
 RunShape one_rank(const RunShape& shape) {

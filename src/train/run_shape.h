@@ -29,6 +29,9 @@ Mesh mesh_of(const Config& config);
 // The same numbers on one rank: same micro-batches, gate groups and capacity.
 RunShape one_rank(const RunShape& shape);
 // The step that a run of this shape performs.
+// The sizes of what evaluation computes at once: a micro-batch, or fewer sequences where nothing is dropped and a
+// training step keeps fewer rows than that, so that it needs no more memory; at least one for each data rank.
+ModelSizes evaluated_at_once(const RunShape& shape);
 TrainingStep build_step(const RunShape& shape);
 
 // What the ranks of a config are told; they are named by their coordinates.
