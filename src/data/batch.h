@@ -31,6 +31,9 @@ struct BatchPlace {
   int64_t dp_rank = 0;
 };
 
+// Where in the training part sequence `sequence` of a step begins, in tokens: drawn from (seed, step, sequence).
+int64_t sequence_start(const Corpus& corpus, const BatchPlan& plan, int64_t step, int64_t sequence);
+
 // Sequence i of a step starts at a place of the training part drawn from (seed, step, i). With b = batch_size /
 // (num_micro * dp_size), micro-batch m on data rank d holds the sequences from (m * dp_size + d) * b.
 Batch make_batch(const Corpus& corpus, const BatchPlan& plan, const BatchPlace& place);

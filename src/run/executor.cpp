@@ -170,7 +170,7 @@ void Executor::perform(int index) {
     Call call(in, out, prepared.memory, buffers_);
     prepared.kernel(call);
   } catch (const kernels::GateFault& e) {
-    throw StepFault(fmt::format("%{}: {}", schedule_.names[step.out.front()], e.what()));
+    throw NotFinite(fmt::format("%{}: {}", schedule_.names[step.out.front()], e.what()));
   } catch (const c10::Error& e) {
     throw StepFault(fmt::format("step {} {} -> %{}: {}", index, schedule_.title(step),
                                 schedule_.names[step.out.front()], e.what_without_backtrace()));

@@ -16,6 +16,11 @@ struct StepFault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A gate's logit that is not finite.
+struct NotFinite : StepFault {
+  using StepFault::StepFault;
+};
+
 // What a run is fed: a data or scalar leaf by name, for micro-batch `micro` (0 for scalars).
 using Feed = std::function<at::Tensor(const std::string& leaf, int micro)>;
 
@@ -36,13 +41,13 @@ class Executor {
  public:
   // `schedule` is lowered. Throws TypeFault.
   Executor(Schedule schedule, RankContext context, Keep keep = {});
+  // With the buffers of another executor of this rank, which never runs at the same time.
+  Executor(Schedule schedule, RankContext context, const Executor& other);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
   // Parameters and state: tensors that live on, updated in place by the schedule. REQUIRES the leaf's local shape.
   void bind(const std::string& leaf, at::Tensor tensor);
-  // With the buffers of another executor of this rank, which never runs at the same time.
-  Executor(Schedule schedule, RankContext context, const Executor& other);
   at::Tensor bound(const std::string& leaf) const;
 
   // Every rank of the world calls it. The seed is 1. Throws StepFault, CommError.
@@ -68,13 +73,13 @@ class Executor {
     std::vector<ValueId> freed;  // after the step
   };
 
+  Executor(Schedule schedule, RankContext context, Keep keep, std::shared_ptr<Buffers> buffers);
+
   void prepare_steps();
   void prepare_memory();
   void prepare_board();
   void plan_lifetimes(const Keep& keep);
   void feed_leaves(const Feed& feed, LeafKind kind, int micro);
-  Executor(Schedule schedule, RankContext context, Keep keep, std::shared_ptr<Buffers> buffers);
-
   void start_lanes(std::vector<std::vector<int>> waits);
   void run_steps(int first, int last);
   void run_step(int index);

@@ -168,6 +168,8 @@ class Walk {
     try {
       r.result = trainer_.step(step, r.lr);
       expects_finite(r.result);
+    } catch (const NotFinite& e) {
+      throw StepFault(fmt::format("training step {}: {}; {}", step + 1, e.what(), what_helps()));
     } catch (const StepFault& e) {
       throw StepFault(fmt::format("training step {}: {}", step + 1, e.what()));
     }
@@ -193,10 +195,15 @@ class Walk {
         {"loss", r.nll}, {"auxiliary loss", r.aux}, {"gradient norm", r.skipped ? 0 : r.grad_norm}};
     for (const auto& [what, value] : values)
       if (!std::isfinite(value))
-        throw StepFault(fmt::format(
-            "the {} is {}; the last checkpoint is as it was: resume from it with a lower optim.lr, or see where it "
-            "begins with `plait verify {}/config.toml --locate`",
-            what, std::isnan(value) ? "nan" : "infinite", config_.log.dir));
+        throw NotFinite(fmt::format("the {} is {}", what, std::isnan(value) ? "nan" : "infinite"));
+  }
+
+  std::string what_helps() const {
+    const bool saved = !report_.checkpoint.empty();
+    return fmt::format(
+        "{} with a lower optim.lr, or see where it begins, {}, with `plait verify {}/config.toml --replay`",
+        saved ? "the last checkpoint is as it was: resume from it" : "there is no checkpoint yet: begin anew",
+        saved ? "replayed from there" : "replayed from the start", config_.log.dir);
   }
 
   void tell(const StepReport& r) {

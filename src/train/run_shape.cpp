@@ -92,6 +92,14 @@ data::CorpusSource corpus_source(const Config& config) {
           .vocab_size = config.model.vocab_size};
 }
 
+data::BatchPlan batch_plan(const Config& config, const RunShape& shape) {
+  return {.seed = static_cast<uint64_t>(config.train.seed),
+          .batch_size = config.train.batch_size,
+          .seq_length = config.train.seq_length,
+          .num_micro = shape.num_micro,
+          .dp_size = shape.mesh.extent(Axis::dp)};
+}
+
 launch::RankOptions rank_options(const Config& config) {
   const Mesh mesh = mesh_of(config);
   return {.ranks = mesh.ranks(),

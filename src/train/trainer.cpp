@@ -65,11 +65,7 @@ int64_t step_key(uint64_t seed, int64_t micro_batch) {
 }  // namespace
 
 StepResult Trainer::step(int64_t step, double lr) {
-  const data::BatchPlan plan{.seed = static_cast<uint64_t>(config_.train.seed),
-                             .batch_size = config_.train.batch_size,
-                             .seq_length = config_.train.seq_length,
-                             .num_micro = shape_.num_micro,
-                             .dp_size = shape_.mesh.extent(Axis::dp)};
+  const data::BatchPlan plan = batch_plan(config_, shape_);
   BatchShape tokens{shape_.sizes.tokens(), shape_.sizes.tokens() * shape_.num_micro};
   const int dp_rank = shape_.mesh.coordinate(context_.rank, Axis::dp);
   data::Batch batch;
