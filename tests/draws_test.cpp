@@ -209,8 +209,8 @@ TEST_P(Frequencies, of_noise_are_normal_times_the_softplus_of_the_spread) {
   std::vector<Numbers> of_expert(3, Numbers(kShares));
   Numbers experts(kCoarse * kCoarse), tokens = experts, layers = experts;
   const auto place = [&](const at::Tensor& x, int64_t t, size_t e) {
-    return phi((x.const_data_ptr<double>()[t * 3 + static_cast<int64_t>(e)] - logits[e]) /
-               std::log1p(std::exp(spread[e])));
+    const double over = x.const_data_ptr<double>()[t * 3 + static_cast<int64_t>(e)] - logits[e];
+    return std::min(phi(over / std::log1p(std::exp(spread[e]))), 1 - 1e-12);
   };
   const auto coarse = [&](const at::Tensor& x, int64_t t, size_t e) {
     return static_cast<int64_t>(place(x, t, e) * kCoarse);

@@ -31,7 +31,9 @@ data::Corpus text() { return random_corpus(1100); }
 
 double loss(const Config& config, const data::Corpus& corpus) {
   return wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
-    return Trainer(config, run_shape(config), corpus, {rank, &world, at::kDouble}).evaluate();
+    Trainer trainer(config, run_shape(config), corpus, {rank, &world, at::kDouble});
+    const std::optional<double> mine = trainer.evaluate();
+    return *mine;
   });
 }
 

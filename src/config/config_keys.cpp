@@ -91,7 +91,7 @@ void add_moe(std::vector<Key>& keys, MoeConfig& c, const Catalogue& catalogue) {
        {"moe.capacity",
         &c.capacity,
         kPositive,
-        "rows an expert takes per fair share; none: nothing is dropped",
+        "rows an expert takes per fair share; none: nothing is dropped, as in evaluation",
         {"none"}},
        {"moe.min_capacity", &c.min_capacity, kCountOrZero, "an expert takes at least so many rows", {}},
        key_of("moe.drop", c.drop, "who stays over capacity: the most probable, the first, or random ones", 1),

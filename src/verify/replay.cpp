@@ -43,7 +43,10 @@ class Found {
   // Every rank calls it after a step that was skipped.
   void step_was_skipped() {
     const std::lock_guard lock(mutex_);
-    if (first_ && !skipped_) skipped_ = first_;
+    if (first_ && !skipped_) {
+      skipped_ = first_;
+      skipped_->text += "; float16 skipped this step";
+    }
     first_.reset();
   }
   std::optional<NotFiniteValue> first() const {
