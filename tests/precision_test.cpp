@@ -115,18 +115,33 @@ TEST(Precision, an_overflow_skips_the_step_on_every_rank_and_halves_the_scale_on
                                  "moe.gate=sigmoid", "train.hysteresis=2", "train.steps=3"});
   std::vector<StepReport> told;
   const RunObserver observer{.step = [&](const StepReport& r) { told.push_back(r); }};
-  const std::atomic<bool> stop = false;
-  const RunReport report = train(config, corpus, observer, stop);
+  const std::string end = refusal<wire::RankFailure>([&] { train(config, corpus, observer); });
+  EXPECT_NE(end.find("all 3 steps were skipped, as a gradient was not finite in each: nothing was learned"),
+            std::string::npos)
+      << end;
   ASSERT_EQ(told.size(), 3u);
   const double scale = std::ldexp(1.0, 30);
   for (const StepReport& r : told) EXPECT_TRUE(r.result.skipped);
   EXPECT_EQ(told[0].result.loss_scale, scale);
   EXPECT_EQ(told[1].result.loss_scale, scale);
   EXPECT_EQ(told[2].result.loss_scale, scale / 2);
-  const Checkpoint saved(report.checkpoint);
+  const Checkpoint saved(*find_latest(config.log.dir));
   EXPECT_EQ(saved.json().number("loss_scale"), scale / 4);
   for (const TensorInfo& moment : saved.optimizer())
     EXPECT_EQ(saved.read(moment.name).abs().max().item<double>(), 0) << moment.name;
+}
+
+// At the smallest scale nothing can get better.
+TEST(Precision, of_float16_that_overflows_at_the_smallest_scale_ends_the_run) {
+  const ScratchFolder folder;
+  const Config config = small_run(folder / "run", {"train.dtype=float16", "train.initial_scale_power=30",
+                                                   "train.min_loss_scale=1073741824", "train.steps=40"});
+  const std::string end = refusal<wire::RankFailure>([&] { run_to(config, random_corpus()); });
+  EXPECT_NE(end.find("training step 10: a gradient was not finite in each of the last 10 steps, at the smallest loss "
+                     "scale (train.min_loss_scale = 1073741824)"),
+            std::string::npos)
+      << end;
+  EXPECT_FALSE(find_latest(config.log.dir));
 }
 
 TEST(Precision, of_float16_unscales_what_it_updates_with) {

@@ -240,10 +240,10 @@ TEST(Evaluation, gives_the_same_bits_again_also_over_capacity) {
       std::array<double, 3> loss = {};
       wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
         Trainer trainer(config, run_shape(config), corpus, {rank, &world, at::kFloat});
-        std::array<double, 3> mine = {trainer.evaluate(), trainer.evaluate(), 0};
+        std::array<double, 3> mine = {*trainer.evaluate(), *trainer.evaluate(), 0};
         trainer.step(0, 1e-3);
         trainer.evaluate();
-        mine[2] = trainer.evaluate();
+        mine[2] = *trainer.evaluate();
         if (rank == 0) loss = mine;
       });
       EXPECT_EQ(loss[0], loss[1]);

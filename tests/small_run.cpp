@@ -1,5 +1,9 @@
 #include "small_run.h"
 
+#include <csignal>
+
+#include "base/stop.h"
+
 namespace plait {
 
 Config small_run(const std::string& dir, const std::vector<std::string>& overrides) {
@@ -21,10 +25,13 @@ Config small_run(const std::string& dir, const std::vector<std::string>& overrid
 }
 
 RunReport run_to(const Config& config, const data::Corpus& corpus, int64_t stop_after) {
-  std::atomic<bool> stop = stop_after == 1;
-  // Asked for while a step is told, heard by all ranks in the next one.
-  const RunObserver observer{.step = [&](const StepReport& r) { stop = stop || r.step == stop_after - 1; }};
-  return train(config, corpus, observer, stop);
+  stop::forget();
+  const RunObserver observer{.step = [&](const StepReport& r) {
+    if (r.step == stop_after) stop::request(SIGTERM);
+  }};
+  const RunReport report = train(config, corpus, observer);
+  stop::forget();
+  return report;
 }
 
 void rewrite_checkpoint(const std::string& dir,

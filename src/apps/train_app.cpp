@@ -1,12 +1,13 @@
 // `plait train CONFIG`: the main job. One line a step; metrics, curve, resolved config and checkpoints under log.dir.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <csignal>
 
 #include "apps/apps.h"
 #include "apps/command_line.h"
+#include "base/console.h"
 #include "base/files.h"
+#include "base/stop.h"
 #include "base/table.h"
 #include "base/units.h"
 #include "config/config.h"
@@ -14,24 +15,26 @@
 #include "machine/machine_of.h"
 #include "train/generate.h"
 #include "train/loop.h"
+#include "train/run_lock.h"
 #include "tune/explanation.h"
 #include "tune/schedule_choice.h"
 
 namespace plait {
 namespace {
 
-std::atomic<bool> stop_requested = false;
+constexpr int kTryAgain = 75;  // EX_TEMPFAIL
 
-// The first Ctrl-C asks for a checkpoint after this step; the second ends the process at once.
-void on_interrupt(int) {
-  if (stop_requested.exchange(true)) _exit(130);
+template <class... Args>
+void say(fmt::format_string<Args...> format, Args&&... args) {
+  say_text(fmt::format(format, std::forward<Args>(args)...));
 }
 
 std::string step_line(const StepReport& r) {
   const int width = static_cast<int>(std::to_string(r.steps).size());
   std::string line =
       fmt::format("step {:{}}/{} | loss {:.4f} | norm {:.3f} | lr {:.2e} | {:.0f} ms | {:.0f} tok/s | {:.0f} GF/s",
-                  r.step, width, r.steps, r.result.nll, r.result.grad_norm, r.lr, r.ms, r.tokens_per_s, r.gflops);
+                  r.step, width, r.steps, r.result.nll, std::isnan(r.result.grad_norm) ? NAN : r.result.grad_norm, r.lr,
+                  r.ms, r.tokens_per_s, r.gflops);
   if (!r.result.layers.empty()) line += fmt::format(" | busiest {:.2f}x", r.result.busiest);
   if (r.result.dropped > 0) line += fmt::format(" | dropped {:.1f}%", 100 * r.result.dropped);
   if (r.result.skipped) line += fmt::format(" | skipped: overflow at loss scale {}", r.result.loss_scale);
@@ -53,35 +56,36 @@ void print_model(const Planned& run) {
   }
   const double active =
       all - experts * (1 - static_cast<double>(shape.sizes.top_k) / static_cast<double>(shape.sizes.experts));
-  fmt::print("{} parameters, {} active per token; {} ranks: tp {}, dp {}; esp {}, ep {}, edp {}; {} thread{} a rank\n",
-             human_count(all), human_count(active), shape.mesh.ranks(), shape.mesh.extent(Axis::tp),
-             shape.mesh.extent(Axis::dp), shape.mesh.extent(Axis::esp), shape.mesh.extent(Axis::ep),
-             shape.mesh.extent(Axis::edp), run.config.mesh.threads, run.config.mesh.threads == 1 ? "" : "s");
+  say("{} parameters, {} active per token; {} ranks: tp {}, dp {}; esp {}, ep {}, edp {}; {} thread{} a rank\n",
+      human_count(all), human_count(active), shape.mesh.ranks(), shape.mesh.extent(Axis::tp),
+      shape.mesh.extent(Axis::dp), shape.mesh.extent(Axis::esp), shape.mesh.extent(Axis::ep),
+      shape.mesh.extent(Axis::edp), run.config.mesh.threads, run.config.mesh.threads == 1 ? "" : "s");
 }
 
-void say_trial(const std::string& line) {
-  fmt::print("auto {}\n", line);
-  std::fflush(stdout);
-}
+void say_trial(const std::string& line) { say("auto {}\n", line); }
 
 void print_choice(const ChosenSchedule& chosen) {
-  if (!chosen.choices.empty()) fmt::print("{}: {}\n", choice_title(chosen), summary(chosen.choices));
+  if (!chosen.choices.empty()) say("{}: {}\n", choice_title(chosen), summary(chosen.choices));
 }
 
 RunObserver observer(const Planned& run, const std::string& trace) {
   const Config& config = run.config;
-  RunObserver all{.resumed = [&](int64_t step) { fmt::print("resumed {} at step {}\n", config.log.dir, step); },
-                  .step =
-                      [&](const StepReport& r) {
-                        if (r.step % config.log.every == 0 || r.step == r.steps || r.val_loss)
-                          fmt::print("{}\n", step_line(r));
-                        std::fflush(stdout);
-                      },
-                  .saved = [](const std::string& folder) { fmt::print("saved {}\n", folder); }};
+  RunObserver all{
+      .resumed = [](const std::string& folder, int64_t step) { say("resumed {} at step {}\n", folder, step); },
+      .step =
+          [&](const StepReport& r) {
+            if (r.step % config.log.every == 0 || r.step == r.steps || r.val_loss) say("{}\n", step_line(r));
+          },
+      .saved = [](const std::string& folder) { say("saved {}\n", folder); },
+      .saving =
+          [](int64_t done, int64_t all) {
+            say("saving: {} of {}\n", human_bytes(static_cast<double>(done)), human_bytes(static_cast<double>(all)));
+          },
+      .note = [](const std::string& line) { say("{}\n", line); }};
   if (trace.empty()) return all;
   all.timeline = [&](const Schedule& schedule, const Timeline& timeline) {
     write_text(trace, chrome_trace(drawing(schedule, run.machine, config.log.dir + ", the last step", timeline)));
-    fmt::print("{}\n", trace);
+    say("{}\n", trace);
   };
   return all;
 }
@@ -113,74 +117,113 @@ void print_prediction(const Planned& run) {
   const Schedule schedule = build_step(run_shape(run)).schedule;
   const MemoryPlan plan = predict_memory(run);
   const Step& step = schedule.steps[static_cast<size_t>(plan.step)];
-  fmt::print("\nmemory told in advance, rows at their expected number; most at step {}, {} -> %{}:\n{}\n", plan.step,
-             schedule.title(step), schedule.names[static_cast<size_t>(step.out[0])],
-             memory_table({"told"}, {plan.peak}));
+  say("\nmemory told in advance, rows at their expected number; most at step {}, {} -> %{}:\n{}\n", plan.step,
+      schedule.title(step), schedule.names[static_cast<size_t>(step.out[0])], memory_table({"told"}, {plan.peak}));
 }
 
 void print_comparison(const MemoryComparison& memory) {
-  fmt::print(
-      "\nmemory of rank {} in this step, which took most; told with the rows that it had:\n{}buffers hold {} MiB of "
+  say("\nmemory of rank {} in this step, which took most; told with the rows that it had:\n{}buffers hold {} MiB of "
       "the "
       "system\n\n",
       memory.rank, memory_table({"told", "measured"}, {memory.predicted, memory.measured}), mib(memory.reserved, 3));
 }
 
+std::string end_word(const Config& config, const RunReport& report) {
+  if (report.signal) return fmt::format("interrupted ({})", stop::name(report.signal));
+  return report.time_up ? fmt::format("ended before train.max_time = {}", config.train.max_time) : "done";
+}
+
 void print_end(const Config& config, const RunReport& report) {
-  fmt::print("{}: {} steps in {}, {:.0f} tokens/s{}\n", report.interrupted ? "interrupted" : "done",
-             report.last_step - report.first_step, human_seconds(report.seconds), report.tokens_per_s,
-             report.val_loss ? fmt::format("; validation loss {:.4f} nats, {:.3f} bits per byte", *report.val_loss,
-                                           *report.val_loss / std::log(2.0))
-                             : "");
-  fmt::print("{0}/metrics.jsonl, {0}/loss.svg, {1}\n", config.log.dir, report.checkpoint);
+  const int64_t left = config.train.steps - report.last_step;
+  say("{}: {} steps in {}, {:.0f} tokens/s{}\n", end_word(config, report), report.last_step - report.first_step,
+      human_seconds(report.seconds), report.tokens_per_s,
+      report.val_loss ? fmt::format("; validation loss {:.4f} nats, {:.3f} bits per byte", *report.val_loss,
+                                    *report.val_loss / std::log(2.0))
+                      : "");
+  if (left > 0) say("the same command goes on with the {} steps that are left\n", left);
+  say("{0}/metrics.jsonl, {0}/loss.svg, {1}\n", config.log.dir, report.checkpoint);
+}
+
+// What a shell or a scheduler is told.
+int code_of(const Config& config, const RunReport& report) {
+  const bool told = report.time_up || report.signal == SIGTERM || report.signal == SIGUSR1;
+  if (told && config.train.on_term == OnTerm::requeue) return kTryAgain;
+  return report.signal ? stop::code_of(report.signal) : 0;
 }
 
 void print_sample(const RunReport& report, const Catalogue& catalogue) {
-  fmt::print("\na sample:\n{}\n",
-             generate(report.checkpoint,
-                      {.prompt = "\n", .tokens = 300, .temperature = 0.8, .seed = 1, .catalogue = catalogue}));
+  say("\na sample:\n{}\n",
+      generate(report.checkpoint,
+               {.prompt = "\n", .tokens = 300, .temperature = 0.8, .seed = 1, .catalogue = catalogue}));
+}
+
+struct Asked {
+  std::string path, trace;
+  std::vector<std::string> overrides;
+  bool explain_memory = false, explain = false, force = false;
+};
+
+bool parse(Arguments arguments, Asked& asked) {
+  CommandLine line("train", "Trains a model; resumes from log.dir where a checkpoint lies there");
+  return line.config(asked.path, asked.overrides)
+      .option("--trace", asked.trace, "the last step of all ranks for Perfetto or chrome://tracing")
+      .flag("--force", asked.force, "goes on from a checkpoint of another model, text or order of the data")
+      .flag("--explain", asked.explain,
+            "at the end the seconds of every kind of step, predicted and measured, and the choice")
+      .flag("--explain-memory", asked.explain_memory, "tells the memory of a rank, then measures it")
+      .parse(arguments);
+}
+
+// All that comes before the first step: who is told to end may leave it anywhere.
+struct Prepared {
+  data::Corpus corpus;
+  ChosenSchedule chosen;
+};
+
+Prepared prepared(const Asked& asked) {
+  const stop::Leaving leaving;
+  const Config config = ready_config(asked.path, asked.overrides, this_launch());
+  if (this_launch().first()) RunLock::expect_free(config.log.dir);
+  const ChosenSchedule agreed = agreed_schedule(config);
+  expect_memory(agreed.run);
+  data::Corpus corpus = data::load_corpus(corpus_source(config));
+  return {std::move(corpus), tried_schedule(config, agreed, say_trial)};
+}
+
+void print_plan(const Prepared& all) {
+  say("{}", config_table(all.chosen.run.config));
+  say("{} training and {} validation tokens\n", human_count(static_cast<double>(all.corpus.training().size())),
+      human_count(static_cast<double>(all.corpus.validation().size())));
+  print_model(all.chosen.run);
+  print_choice(all.chosen);
 }
 
 }  // namespace
 
 int train_app(Arguments arguments) {
-  std::string path, trace;
-  std::vector<std::string> overrides;
-  bool explain_memory = false, explain = false;
-  CommandLine line("train", "Trains a model; resumes from log.dir where a checkpoint lies there");
-  line.config(path, overrides)
-      .option("--trace", trace, "the last step of all ranks for Perfetto or chrome://tracing")
-      .flag("--explain", explain,
-            "at the end the seconds of every kind of step, predicted and measured, and the choice")
-      .flag("--explain-memory", explain_memory, "tells the memory of a rank, then measures it");
-  if (!line.parse(arguments)) return 0;
-  const Config asked = ready_config(path, overrides, this_launch());
-  const ChosenSchedule agreed = agreed_schedule(asked);
-  expect_memory(agreed.run);
-  const data::Corpus corpus = data::load_corpus(corpus_source(asked));
-  const ChosenSchedule chosen = tried_schedule(asked, agreed, say_trial);
-  const Config& config = chosen.run.config;
-  fmt::print("{}", config_table(config));
-  fmt::print("{} training and {} validation tokens\n", human_count(static_cast<double>(corpus.training().size())),
-             human_count(static_cast<double>(corpus.validation().size())));
-  print_model(chosen.run);
-  print_choice(chosen);
-  RunObserver shown = observer(chosen.run, trace);
-  if (explain) shown.explanation = [&](const Explanation& e) { fmt::print("\n{}\n", explanation_text(chosen, e)); };
-  if (explain_memory) {
-    print_prediction(chosen.run);
+  Asked asked;
+  if (!parse(arguments, asked)) return 0;
+  std::optional<stop::Signals> signals(std::in_place, this_launch().launched()
+                                                          ? stop::Signals::Repeats::end_after_a_second
+                                                          : stop::Signals::Repeats::end_at_once);
+  const Prepared all = prepared(asked);
+  const Config& config = all.chosen.run.config;
+  print_plan(all);
+  RunObserver shown = observer(all.chosen.run, asked.trace);
+  if (asked.explain) shown.explanation = [&](const Explanation& e) { say("\n{}\n", explanation_text(all.chosen, e)); };
+  if (asked.explain_memory) {
+    print_prediction(all.chosen.run);
     shown.memory = print_comparison;
   }
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
-  const RunReport report = train(chosen.run, corpus, shown, stop_requested);
-  if (report.last_step == report.first_step) {
-    fmt::print("{} has {} steps already: raise train.steps or choose another log.dir\n", config.log.dir,
-               report.last_step);
+  const RunReport report =
+      train(all.chosen.run, all.corpus, shown, asked.force ? GoOn::whatever_changed : GoOn::as_it_was);
+  if (report.last_step == report.first_step && !report.interrupted()) {
+    say("{} has {} steps already: raise train.steps or choose another log.dir\n", config.log.dir, report.last_step);
     return 0;
   }
   print_end(config, report);
-  if (report.interrupted) return 130;
+  if (report.interrupted()) return code_of(config, report);
+  signals.reset();  // nothing is lost from here on
   print_sample(report, *config.catalogue);
   return 0;
 }

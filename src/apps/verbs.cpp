@@ -8,6 +8,7 @@
 
 #include "apps/apps.h"
 #include "base/errors.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "launch/launch.h"
 #include "wire/rank_body.h"
@@ -60,6 +61,9 @@ int run_verb(Arguments arguments) {
     if (!this_launch().first()) std::this_thread::sleep_for(std::chrono::seconds(3));
     fmt::print(stderr, "plait: {}\n", error.what());
     return 2;
+  } catch (const stop::Stopped& stopped) {
+    fmt::print(stderr, "plait: {}\n", stopped.what());
+    return stop::code_of(stopped.signal);
   } catch (const wire::RankFailure& error) {
     fmt::print(stderr, "plait: {}\n{}", error.what(), error.report);
     return 1;

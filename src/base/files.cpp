@@ -19,6 +19,9 @@ namespace {
   input_error("cannot {} '{}': {}", act, path, std::strerror(errno));
 }
 
+// Parts of a file that the disk is asked to take while the next one is written, so that little is left for the end.
+constexpr int64_t kPart = 32 << 20;
+
 int open_or_refuse(const std::string& path, int flags) {
   const int handle = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
   if (handle < 0) refuse("open", path);
@@ -32,8 +35,10 @@ std::string folder_of(const std::string& path) {
 
 }  // namespace
 
-DurableFile::DurableFile(std::string path)
-    : path_(std::move(path)), handle_(open_or_refuse(aside(), O_WRONLY | O_CREAT | O_TRUNC)) {}
+DurableFile::DurableFile(std::string path) : path_(std::move(path)), handle_(-1) {
+  std::remove(aside().c_str());  // a link there is not followed
+  handle_ = open_or_refuse(aside(), O_WRONLY | O_CREAT | O_EXCL);
+}
 
 DurableFile::~DurableFile() {
   if (handle_ < 0) return;
@@ -47,7 +52,18 @@ void DurableFile::write(std::span<const std::byte> bytes) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) refuse("write", aside());
     bytes = bytes.subspan(written);
+    written_ += written;
+    while (written_ - asked_ >= kPart) ask_part();
   }
+}
+
+// Begins to bring a part to the disk, and waits for the one before it. Where a file system cannot, commit does it all.
+void DurableFile::ask_part() {
+  if (asked_ > 0)
+    ::sync_file_range(handle_, asked_ - kPart, kPart,
+                      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+  ::sync_file_range(handle_, asked_, kPart, SYNC_FILE_RANGE_WRITE);
+  asked_ += kPart;
 }
 
 void DurableFile::write_at(int64_t offset, std::string_view text) {

@@ -11,7 +11,8 @@ namespace plait {
 
 class DurableFile {
  public:
-  // Opens `path`.tmp; an older one is overwritten. What is never committed is removed.
+  // Opens `path`.tmp; an older one is replaced. What is never committed is removed. A link at `path` is replaced too,
+  // never followed.
   explicit DurableFile(std::string path);
   ~DurableFile();
   DurableFile(const DurableFile&) = delete;
@@ -26,8 +27,10 @@ class DurableFile {
 
  private:
   std::string aside() const { return path_ + ".tmp"; }
+  void ask_part();
   std::string path_;
   int handle_;
+  int64_t written_ = 0, asked_ = 0;  // bytes; of these the disk was asked to take
 };
 
 // Brings the names in a folder to the disk.

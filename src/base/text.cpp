@@ -1,6 +1,9 @@
 #include "base/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <vector>
 
 namespace plait {
@@ -37,6 +40,57 @@ std::string join(std::span<const std::string> parts, std::string_view between) {
   std::string all;
   for (size_t i = 0; i < parts.size(); ++i) all.append(i ? between : "").append(parts[i]);
   return all;
+}
+
+// By the table of well-formed sequences: no overlong ones, no surrogates, nothing beyond U+10FFFF.
+bool is_utf8(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
+  for (size_t i = 0; i < text.size();) {
+    const unsigned first = byte(i);
+    const size_t more = first < 0x80                    ? 0
+                        : first >= 0xc2 && first < 0xe0 ? 1
+                        : first >= 0xe0 && first < 0xf0 ? 2
+                        : first >= 0xf0 && first < 0xf5 ? 3
+                                                        : 4;
+    if (more == 4) return false;
+    const unsigned low = first == 0xe0   ? 0xa0
+                         : first == 0xf0 ? 0x90
+                                         : 0x80,
+                   high = first == 0xed   ? 0x9f
+                          : first == 0xf4 ? 0x8f
+                                          : 0xbf;
+    if (more > 0 && (byte(i + 1) < low || byte(i + 1) > high)) return false;
+    for (size_t j = 2; j <= more; ++j)
+      if ((byte(i + j) & 0xc0) != 0x80) return false;
+    i += more + 1;
+  }
+  return true;
+}
+
+std::string percent_encoded(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += byte >= 0x20 && byte < 0x7f && c != '%' ? std::string(1, c) : fmt::format("%{:02X}", byte);
+  }
+  return text;
+}
+
+std::optional<std::string> percent_decoded(std::string_view text) {
+  std::string bytes;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      bytes += text[i];
+      continue;
+    }
+    unsigned value = 0;
+    const std::string_view hex = text.substr(i + 1, 2);
+    const auto [end, error] = std::from_chars(hex.data(), hex.data() + hex.size(), value, 16);
+    if (error != std::errc() || hex.size() != 2 || end != hex.data() + 2) return {};
+    bytes += static_cast<char>(value);
+    i += 2;
+  }
+  return bytes;
 }
 
 size_t display_width(std::string_view text) {

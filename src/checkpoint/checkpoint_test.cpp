@@ -44,8 +44,7 @@ void save(const ScratchFolder& folder, int64_t step, int keep = 0) {
 void expect_loads(const std::string& checkpoint_folder, int64_t step) {
   const Checkpoint checkpoint(checkpoint_folder);
   EXPECT_EQ(checkpoint.step(), step);
-  checkpoint.require_model(kModel);
-  checkpoint.require_optimizer(kOptimizer);
+  checkpoint.require(kModel, kOptimizer);
   for (const auto* infos : {&kModel, &kOptimizer}) {
     for (const auto& info : *infos) EXPECT_TRUE(at::equal(checkpoint.read(info.name), tensor_at(step, info.name)));
   }
@@ -156,8 +155,104 @@ TEST(Checkpoint, killed_between_folder_and_pointer_still_loads) {
   expect_loads(*find_latest(folder.str()), 1);
   fs::remove(folder / "latest");  // the first pointer never came to be
   expect_loads(*find_latest(folder.str()), 2);
-  spill(folder / "latest", "step-00000007\n");  // its folder was moved away to be replaced
+}
+
+// The one that is pointed at was moved away to be replaced, and its successor never came.
+TEST(Checkpoint, killed_while_it_is_replaced_stands_under_its_name_again) {
+  const ScratchFolder folder;
+  save(folder, 1), save(folder, 2);
+  fs::rename(folder / "step-00000002", folder / ".step-00000002.old");
+  EXPECT_EQ(remove_leftovers(folder.str()), std::vector<std::string>{".step-00000002.old (is step-00000002 again)"});
   expect_loads(*find_latest(folder.str()), 2);
+  EXPECT_EQ(remove_leftovers(folder.str()), std::vector<std::string>{});
+}
+
+TEST(Checkpoint, that_is_pointed_at_and_gone_is_an_error_that_lists_what_there_is) {
+  const ScratchFolder folder;
+  const auto says = [&] { return refusal<InputError>([&] { find_latest(folder.str()); }); };
+  save(folder, 1), save(folder, 2);
+  spill(folder / "latest", "step-00000007\n");
+  const std::string todo = ": write the name of one into it, or remove it to go on from the newest";
+  EXPECT_EQ(says(),
+            folder / "latest names 'step-00000007', which is not there; step-00000001, step-00000002 are there" + todo);
+  spill(folder / "latest", "");
+  EXPECT_EQ(says(), folder / "latest names '', which is not there; step-00000001, step-00000002 are there" + todo);
+  fs::remove_all(folder / "step-00000001");
+  EXPECT_EQ(says(), folder / "latest names '', which is not there; step-00000002 is there" + todo);
+  fs::remove_all(folder / "step-00000002");
+  EXPECT_EQ(says(), folder / "latest names '', which is not there; no checkpoint is there" + todo);
+}
+
+TEST(Checkpoint, of_weights_alone_loads_into_a_model_and_into_no_run) {
+  const ScratchFolder folder;
+  save(folder, 1);
+  const std::string step = folder / "step-00000001";
+  fs::remove(step + "/optimizer.safetensors");
+  const Checkpoint weights(step);
+  weights.require_model(kModel);
+  EXPECT_TRUE(weights.optimizer().empty());
+  EXPECT_TRUE(at::equal(weights.read("embed"), tensor_at(1, "embed")));
+  EXPECT_EQ(refusal<InputError>([&] { weights.require(kModel, kOptimizer); }),
+            step +
+                ": holds no optimizer.safetensors: a run cannot go on from weights alone; begin one with them by "
+                "train.init=" +
+                step + " and another log.dir");
+}
+
+// Where older versions kept a tensor that is the model's, but no parameter.
+TEST(Checkpoint, gives_a_tensor_of_the_model_from_the_optimizers_file_too) {
+  const ScratchFolder folder;
+  save(folder, 1);
+  const Checkpoint checkpoint(folder / "step-00000001");
+  auto model = kModel, optimizer = kOptimizer;
+  model.push_back(optimizer.back());
+  optimizer.pop_back();
+  checkpoint.require(model, optimizer);
+  checkpoint.require_model(model);
+}
+
+TEST(Checkpoint, that_does_not_fit_the_disk_is_refused_before_anything_is_written) {
+  const ScratchFolder folder;
+  save(folder, 1);
+  auto content = content_at(2);
+  content.model.push_back({"vast", {int64_t{1} << 50}, at::kDouble});
+  const std::string says = refusal<InputError>([&] { save_checkpoint(folder.str(), content, 1); });
+  EXPECT_TRUE(says.starts_with("cannot save a checkpoint in '" + folder.str() + "': it needs 8.00 PiB, and ")) << says;
+  EXPECT_EQ(names_in(folder), (std::vector<std::string>{"latest", "step-00000001"}));
+}
+
+TEST(Checkpoint, that_fails_leaves_nothing_half_written) {
+  const ScratchFolder folder;
+  save(folder, 1);
+  auto content = content_at(2);
+  content.get = [](const std::string&) -> at::Tensor { throw CommError("a rank has ended"); };
+  EXPECT_THROW(save_checkpoint(folder.str(), content, 1), CommError);
+  EXPECT_EQ(names_in(folder), (std::vector<std::string>{"latest", "step-00000001"}));
+}
+
+TEST(Checkpoint, tells_how_much_is_written) {
+  const ScratchFolder folder;
+  auto content = content_at(2);
+  int64_t told = 0, whole = 0;
+  content.written = [&](int64_t bytes) { told += bytes; };
+  for (const auto* infos : {&kModel, &kOptimizer})
+    for (const auto& info : *infos) whole += info.bytes();
+  save_checkpoint(folder.str(), content, 1);
+  EXPECT_EQ(told, whole);
+}
+
+// A step's number that reads as another one, a seed, a letter of the config: JSON as good as before.
+TEST(Checkpoint, notices_every_damaged_byte_of_its_state) {
+  const ScratchFolder folder;
+  save(folder, 1);
+  const std::string step = folder / "step-00000001", path = step + "/state.json", whole = slurp(path);
+  for (size_t i = 0; i + 1 < whole.size(); ++i)
+    for (const int bit : {1, 2, 4, 64}) {
+      std::string damaged = whole;
+      damaged[i] = static_cast<char>(damaged[i] ^ bit);
+      spill(path, damaged);
+      EXPECT_NE(refusal<InputError>([&] { Checkpoint checkpoint(step); }), "accepted") << i << ": " << damaged;
+    }
 }
 
 TEST(Checkpoint, says_in_one_line_what_is_damaged_or_missing) {
@@ -180,13 +275,15 @@ TEST(Checkpoint, says_in_one_line_what_is_damaged_or_missing) {
   EXPECT_EQ(says(),
             step + "/model.safetensors: the data of tensor 'layers.0.gate' is damaged: it differs from its checksum");
   spill(step + "/model.safetensors", model);
-  fs::remove(step + "/optimizer.safetensors");
-  EXPECT_EQ(says(), step + "/optimizer.safetensors: No such file or directory; expected a safetensors file");
+  fs::remove(step + "/model.safetensors");
+  EXPECT_EQ(says(), step + "/model.safetensors: No such file or directory; expected a safetensors file");
   save(folder, 1);
   spill(step + "/state.json", "{\"format\": 1, \"step\": 1, \"config\": \"\"}");
   EXPECT_EQ(says(), step + "/state.json: \"seed\" is missing");
+  spill(step + "/state.json", "{\"format\": 3, \"step\": 1, \"seed\": 1, \"config\": \"\"}");
+  EXPECT_EQ(says(), step + "/state.json: format 3; this version reads formats 1 to 2");
   spill(step + "/state.json", "{\"format\": 2, \"step\": 1, \"seed\": 1, \"config\": \"\"}");
-  EXPECT_EQ(says(), step + "/state.json: format 2; this version reads format 1");
+  EXPECT_EQ(says(), step + "/state.json: is damaged: it differs from its checksum");
   fs::remove(step + "/state.json");
   EXPECT_EQ(says(), "cannot read '" + step + "/state.json': No such file or directory");
   fs::remove_all(step);
@@ -199,7 +296,7 @@ TEST(Checkpoint, must_hold_exactly_the_models_tensors) {
   const Checkpoint checkpoint(folder / "step-00000001");
   const auto file = folder / "step-00000001/model.safetensors";
   const auto says = [&](const std::vector<TensorInfo>& expected) {
-    return refusal<InputError>([&] { checkpoint.require_model(expected); });
+    return refusal<InputError>([&] { checkpoint.require(expected, kOptimizer); });
   };
   auto more = kModel, fewer = kModel, wider = kModel;
   more.push_back({"head", {2}, at::kFloat});
@@ -208,8 +305,10 @@ TEST(Checkpoint, must_hold_exactly_the_models_tensors) {
   EXPECT_EQ(says(more), file + ": holds no tensor 'head', which the model needs");
   EXPECT_EQ(says(fewer), file + ": tensor 'layers.0.gate' is unknown to the model");
   EXPECT_EQ(says(wider), file + ": tensor 'embed' is Float [4, 3]; the model needs Float [4, 5]");
-  EXPECT_EQ(refusal<InputError>([&] { checkpoint.require_optimizer(kModel); }),
-            folder / "step-00000001/optimizer.safetensors: holds no tensor 'embed', which the model needs");
+  more = kOptimizer;
+  more.push_back({"head.m", {2}, at::kFloat});
+  EXPECT_EQ(refusal<InputError>([&] { checkpoint.require(kModel, more); }),
+            folder / "step-00000001/optimizer.safetensors: holds no tensor 'head.m', which the model needs");
 }
 
 TEST(Checkpoint, refuses_a_folder_it_cannot_write) {

@@ -68,10 +68,20 @@ uint64_t checksum(std::span<const std::byte> bytes) {
   return hash64(sum, 0);
 }
 
-std::string digits(const at::Tensor& tensor) { return fmt::format("{:016x}", checksum(bytes_of(tensor))); }
+std::string digits(std::span<const std::byte> bytes) { return fmt::format("{:016x}", checksum(bytes)); }
 
+// Of a header without its own digits.
+std::string digits_of_header(std::string header, std::string_view own) {
+  const size_t at = header.find(own);
+  if (at != std::string::npos) header.replace(at, own.size(), std::string(own.size(), '0'));
+  return digits(std::as_bytes(std::span(header)));
+}
+
+// `checksums` and, behind them, that of the header itself.
 std::string header_of(const std::vector<TensorInfo>& tensors, std::string_view checksums) {
+  const std::string nothing(kDigits, '0');
   nlohmann::ordered_json header;
+  header["__metadata__"]["header"] = nothing;
   header["__metadata__"]["checksums"] = checksums;
   int64_t offset = 0;
   for (const auto& tensor : tensors) {
@@ -83,7 +93,15 @@ std::string header_of(const std::vector<TensorInfo>& tensors, std::string_view c
   }
   std::string json = header.dump();
   json.resize((json.size() + 7) / 8 * 8, ' ');
-  return json;
+  const std::string own = digits(std::as_bytes(std::span(json)));
+  return json.replace(json.find(nothing), kDigits, own);
+}
+
+void check_header(const std::string& path, const std::string& text, const nlohmann::json& header) {
+  if (!header.contains("__metadata__")) return;
+  const std::string own = header["__metadata__"].value("header", "");
+  if (own.empty() || own == digits_of_header(text, own)) return;
+  input_error("{}: the header is damaged: it differs from its checksum", path);
 }
 
 // The product of the sizes times the size of an element; nothing when a size is negative or the product leaves int64.
@@ -163,30 +181,35 @@ int64_t TensorInfo::bytes() const {
   return bytes_of_shape(shape, static_cast<int64_t>(at::elementSize(dtype))).value_or(0);
 }
 
-SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<TensorInfo> tensors)
-    : tensors_(std::move(tensors)), checksums_at_(0), file_(path) {
+SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<TensorInfo> tensors, Written written)
+    : tensors_(std::move(tensors)), file_(path), written_(std::move(written)) {
   std::set<std::string> names;
   for (const auto& tensor : tensors_) expects(names.insert(tensor.name).second, "tensors of a file have unique names");
   const auto header = header_of(tensors_, std::string(tensors_.size() * kDigits, '0'));
   const uint64_t length = header.size();
-  checksums_at_ = kLengthBytes + static_cast<int64_t>(header.find(R"("checksums":")") + 13);
   file_.write(std::as_bytes(std::span(&length, 1)));
   file_.write(header);
 }
 
 void SafetensorsWriter::write(const at::Tensor& next) {
+  constexpr size_t kPart = 16 << 20;
   const size_t index = checksums_.size() / kDigits;
   expects(index < tensors_.size(), "more tensors written than promised");
   const auto& promised = tensors_[index];
   expects(next.is_contiguous() && next.scalar_type() == promised.dtype && next.sizes() == promised.shape,
           "a tensor is written as promised: " + promised.name);
-  file_.write(bytes_of(next));
-  checksums_ += digits(next);
+  const auto bytes = bytes_of(next);
+  for (size_t at = 0; at < bytes.size(); at += kPart) {
+    const auto part = bytes.subspan(at, std::min(kPart, bytes.size() - at));
+    file_.write(part);
+    if (written_) written_(static_cast<int64_t>(part.size()));
+  }
+  checksums_ += digits(bytes);
 }
 
 void SafetensorsWriter::finish() {
   expects(checksums_.size() == tensors_.size() * kDigits, "all promised tensors are written before the end");
-  file_.write_at(checksums_at_, checksums_);
+  file_.write_at(kLengthBytes, header_of(tensors_, checksums_));
   file_.commit();
 }
 
@@ -198,6 +221,7 @@ SafetensorsFile::SafetensorsFile(std::string path) : path_(std::move(path)) {
   const int64_t data_at = kLengthBytes + static_cast<int64_t>(text.size());
   try {
     const auto header = nlohmann::json::parse(text);
+    check_header(path_, text, header);
     auto entries = read_entries(path_, header);
     check_contiguous(path_, entries, file_bytes - data_at);
     for (auto& entry : entries) {
@@ -225,7 +249,7 @@ at::Tensor SafetensorsFile::read(const std::string& name) const {
   file.seekg(offset);
   file.read(static_cast<char*>(tensor.data_ptr()), static_cast<std::streamsize>(tensor.nbytes()));
   if (tensor.nbytes() > 0 && !file) input_error("{}: ends within tensor '{}'", path_, name);
-  if (!checksums_.empty() && digits(tensor) != checksums_.substr(index * kDigits, kDigits)) {
+  if (!checksums_.empty() && digits(bytes_of(tensor)) != checksums_.substr(index * kDigits, kDigits)) {
     input_error("{}: the data of tensor '{}' is damaged: it differs from its checksum", path_, name);
   }
   return tensor;

@@ -1,10 +1,12 @@
 // Tensors in a file, in the safetensors format: a length, a JSON header with names, types, shapes and offsets, the
 // data. Written one tensor after another, so that a whole model need not be in memory twice. Our files also carry a
-// checksum per tensor in the header's free text, so a changed byte is found wherever it is; other programs ignore it.
+// checksum per tensor, and one of the header, in the header's free text, so a changed byte is found wherever it is;
+// other programs ignore them.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -24,10 +26,13 @@ struct TensorInfo {
   bool operator==(const TensorInfo&) const = default;
 };
 
+// Called as bytes of data were written, with how many.
+using Written = std::function<void(int64_t bytes)>;
+
 class SafetensorsWriter {
  public:
   // Writes the header aside. REQUIRES: names are unique.
-  SafetensorsWriter(const std::string& path, std::vector<TensorInfo> tensors);
+  SafetensorsWriter(const std::string& path, std::vector<TensorInfo> tensors, Written written = {});
 
   // The tensors follow in the order given above, contiguous, of the promised shape and type.
   void write(const at::Tensor& next);
@@ -38,8 +43,8 @@ class SafetensorsWriter {
  private:
   std::vector<TensorInfo> tensors_;
   std::string checksums_;  // 16 hex digits per tensor
-  int64_t checksums_at_;   // where they stand in the file
   DurableFile file_;
+  Written written_;
 };
 
 class SafetensorsFile {
@@ -50,6 +55,7 @@ class SafetensorsFile {
 
   const std::vector<TensorInfo>& tensors() const { return tensors_; }  // in the order of their data
   bool has(const std::string& name) const { return places_.contains(name); }
+  const TensorInfo& info(const std::string& name) const { return tensors_[places_.at(name).index]; }  // REQUIRES has
 
   // InputError for an unknown name, for a type that is none of ours, for a file that has become shorter, and for data
   // that differs from its checksum.

@@ -198,6 +198,14 @@ void validate(const Config& config);
 Config ready_config(const std::string& path, std::span<const std::string> overrides = {}, const Launch& launch = {},
                     const Catalogue& catalogue = built_in());
 
+// A key that says something else in one of two resolved configs, and what it is of: what the model computes, which
+// tokens it sees when, or how and how long it is trained.
+struct ConfigChange {
+  std::string name, before, now;  // "train.seed", "1", "2"
+  enum class Of { model, data, run } of;
+};
+std::vector<ConfigChange> config_changes(Config before, Config now);
+
 // All keys that have an effect, as TOML that load_config reads back to an equal config (doubles round-trip exactly).
 std::string to_toml(const Config& config);
 

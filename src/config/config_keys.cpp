@@ -270,6 +270,13 @@ std::string range_text(Bounds range) {
   return "";
 }
 
+// A path may hold bytes that no text file can: those stand in it by their numbers.
+std::string path_text(const std::string& value) {
+  const bool plain = is_utf8(value) && !value.starts_with(kBytes) &&
+                     std::ranges::none_of(value, [](char c) { return (c >= 0 && c < 0x20) || c == 0x7f; });
+  return json_quoted(plain ? value : std::string(kBytes) + percent_encoded(value));
+}
+
 std::string number_text(double value) {
   const std::string text = fmt::format("{}", value);
   return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
@@ -335,11 +342,13 @@ std::string value_text(const Key& key) {
       Cases{
           [&](int64_t* v) { return *v == 0 && !key.words.empty() ? json_quoted(key.words[0]) : std::to_string(*v); },
           [](double* v) { return number_text(*v); }, [](bool* v) -> std::string { return *v ? "true" : "false"; },
-          [](std::string* v) { return json_quoted(*v); }, [](const OneOf& v) { return json_quoted(v.name()); },
+          [](std::string* v) { return path_text(*v); }, [](const OneOf& v) { return json_quoted(v.name()); },
           [&](std::optional<double>* v) { return *v ? number_text(**v) : json_quoted(key.words[0]); },
           [](std::array<double, 2>* v) { return fmt::format("[{}, {}]", number_text((*v)[0]), number_text((*v)[1])); },
           [](std::vector<std::string>* v) {
-            return v->size() == 1 ? json_quoted((*v)[0]) : "[" + join(quoted(*v), ", ") + "]";
+            std::vector<std::string> paths;
+            for (const std::string& path : *v) paths.push_back(path_text(path));
+            return paths.size() == 1 ? paths[0] : "[" + join(paths, ", ") + "]";
           }},
       key.slot);
 }

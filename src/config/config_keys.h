@@ -10,6 +10,9 @@
 
 namespace plait {
 
+// A word that begins so stands for bytes, written as percent_encoded does: a path need not be a text.
+inline constexpr std::string_view kBytes = "bytes:";
+
 enum class Bounds {
   kAny,
   kCount,        // 1 .. 2^31

@@ -49,7 +49,10 @@ bool take(bool& field, const Key&, const toml::node& node) {
 bool take(std::string& field, const Key&, const toml::node& node) {
   if (!node.is_string()) return false;
   field = node.as_string()->get();
-  return true;
+  if (!field.starts_with(kBytes)) return true;
+  const auto bytes = percent_decoded(std::string_view(field).substr(kBytes.size()));
+  if (bytes) field = *bytes;
+  return bytes.has_value();
 }
 
 bool take(std::optional<double>& field, const Key& key, const toml::node& node) {
@@ -251,6 +254,29 @@ std::string to_toml(const Config& config) {
     text += fmt::format("{} = {}\n", key.name.substr(dot + 1), value_text(key));
   }
   return text;
+}
+
+namespace {
+
+ConfigChange::Of what_changes(std::string_view name) {
+  const auto is_any = [&](auto... names) { return ((name == names) || ...); };
+  if (name.starts_with("model.") || name.starts_with("moe.")) return ConfigChange::Of::model;
+  const bool data = is_any("data.validation", "train.seed", "train.batch_size", "train.seq_length");
+  return data ? ConfigChange::Of::data : ConfigChange::Of::run;
+}
+
+}  // namespace
+
+std::vector<ConfigChange> config_changes(Config before, Config now) {
+  std::vector<ConfigChange> changes;
+  const std::vector<Key> old_keys = keys_of(before), keys = keys_of(now);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const std::string& name = keys[i].name;
+    const std::string was = value_text(old_keys[i]), is = value_text(keys[i]);
+    const bool matters = no_effect(before, name).empty() || no_effect(now, name).empty();
+    if (was != is && matters) changes.push_back({name, was, is, what_changes(name)});
+  }
+  return changes;
 }
 
 std::string config_table(const Config& config) {

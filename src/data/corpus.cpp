@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/errors.h"
+#include "base/random.h"
 
 namespace plait::data {
 namespace {
@@ -71,6 +72,16 @@ void check_length(std::string_view part, int64_t have, int64_t seq_length) {
 }
 
 }  // namespace
+
+std::string fingerprint(const Corpus& corpus) {
+  constexpr size_t kSamples = 4096, kLongest = 16 << 10;  // all of a text of 64 MiB
+  const std::string_view all(reinterpret_cast<const char*>(corpus.tokens.data()), corpus.tokens.size());
+  const size_t length = std::min(kLongest, all.size() / kSamples + 1);
+  uint64_t hash = hash_name({});
+  for (size_t i = 0; i < kSamples; ++i) hash = hash64(hash, hash_name(all.substr(all.size() * i / kSamples, length)));
+  return fmt::format("{} + {} tokens, hash {:016x}", corpus.num_training,
+                     static_cast<int64_t>(corpus.tokens.size()) - corpus.num_training, hash);
+}
 
 Corpus load_corpus(const CorpusSource& source) {
   if (source.paths.empty()) input_error("data.path: no file given");

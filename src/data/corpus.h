@@ -23,6 +23,9 @@ struct Corpus {
   std::span<const uint8_t> validation() const { return std::span(tokens).subspan(num_training); }
 };
 
+// Tells texts apart: the number of tokens, how many of them train, and a hash of samples spread over all.
+std::string fingerprint(const Corpus& corpus);
+
 // InputError for a path that is missing, unreadable or empty, for too few tokens, and for a byte beyond the vocabulary.
 Corpus load_corpus(const CorpusSource& source);
 

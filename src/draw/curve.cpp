@@ -197,7 +197,7 @@ std::string draw_curve(const Curve& curve) {
   svg += fmt::format("<rect class=\"page\" width=\"{}\" height=\"{}\" rx=\"8\"/>\n", kWidth, kHeight);
   svg += text(kLeft, 24, "class=\"ink\" font-size=\"15\" font-weight=\"600\"", curve.title);
   svg += axes(scale, curve.unit);
-  svg += line(scale, curve.train, "raw") + line(scale, smooth, "train");
+  svg += line(scale, curve.extremes.empty() ? curve.train : curve.extremes, "raw") + line(scale, smooth, "train");
   svg += line(scale, curve.validation, "check") + dots(scale, curve.validation);
   svg += end_names(scale, curve, smooth);
   return svg + "</svg>\n";

@@ -12,6 +12,7 @@ struct Curve {
   std::string title;                          // above the plot
   std::string unit = "loss, nats per token";  // what the values are
   std::vector<MetricPoint> train = {};        // ascending steps
+  std::vector<MetricPoint> extremes = {};     // what the thin line shows where a point of `train` stands for several
   std::vector<MetricPoint> validation = {};   // ascending steps
 };
 

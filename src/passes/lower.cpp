@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/errors.h"
+#include "base/stop.h"
 #include "schedule/builder.h"
 #include "schedule/typing.h"
 #include "schedule/wire_bytes.h"
@@ -146,6 +147,7 @@ class Lowering {
   }
 
   ValueId get(const std::string& id, const std::vector<Dim>& dims) {
+    stop::point();
     if (const ValueId v = find(id, dims); v >= 0) return v;
     if (whole(dims) == dims || !has_whole(id)) return moved(id, dims);
     const ValueId all = get(id, whole(dims));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/stop.h"
 #include "schedule/typing.h"
 
 namespace plait {
@@ -191,6 +192,7 @@ class Checker {
 }  // namespace
 
 std::vector<Type> infer_step(const Schedule& schedule, const Types& types, int index, const Step& step) {
+  stop::point();  // whatever builds or checks a long list comes by here
   std::vector<Operand> in;
   for (ValueId v : step.in) in.push_back({schedule.names[v], &types[v]});
   return infer({schedule.mesh, step.op, std::move(in), where(schedule, index, step), schedule.precision});

@@ -1,79 +1,37 @@
 #include "train/loop.h"
 
-#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
+#include <thread>
 
 #include "base/errors.h"
-#include "base/files.h"
 #include "base/statistics.h"
-#include "draw/curve.h"
+#include "base/stop.h"
 #include "launch/board.h"
 #include "plan/flops.h"
 #include "run/recording.h"
 #include "train/agreement.h"
+#include "train/journal.h"
 #include "train/lr.h"
-#include "train/metrics.h"
+#include "train/run_lock.h"
+#include "train/saving.h"
+#include "train/texts.h"
+#include "train/timetable.h"
 
 namespace plait {
 namespace {
 
 constexpr int kKeptCheckpoints = 2;
+constexpr int kMostSkips = 10;  // steps in a row that the smallest loss scale may skip
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// What rank 0 alone writes.
-class Journal {
- public:
-  Journal(const Config& config, int64_t last_step) : config_(config), metrics_(path("metrics.jsonl"), last_step) {
-    std::ofstream(path("config.toml")) << to_toml(config);
-  }
-
-  void add(const StepReport& r) {
-    JsonLine line;
-    line.add("step", r.step)
-        .add("loss", r.result.nll)
-        .add("aux_loss", r.result.aux)
-        .add("grad_norm", r.result.grad_norm)
-        .add("lr", r.lr);
-    line.add("ms", r.ms).add("tokens_per_s", r.tokens_per_s).add("gflops", r.gflops);
-    if (!r.result.layers.empty()) {
-      line.add("busiest", r.result.busiest).add("dropped", r.result.dropped).add("layers", lines(r.result.layers));
-    }
-    if (r.result.loss_scale > 0) line.add("loss_scale", r.result.loss_scale).add("skipped", r.result.skipped ? 1 : 0);
-    if (r.val_loss) line.add("val_loss", *r.val_loss);
-    metrics_.add(line);
-  }
-
-  static std::vector<JsonLine> lines(const std::vector<LayerLoad>& layers) {
-    std::vector<JsonLine> all;
-    for (const LayerLoad& l : layers)
-      all.push_back(JsonLine{}
-                        .add("layer", l.layer)
-                        .add("share", l.share)
-                        .add("busiest", l.busiest)
-                        .add("dropped", l.dropped)
-                        .add("dead", l.dead));
-    return all;
-  }
-
-  void draw() const {
-    Curve curve{.title = std::filesystem::path(config_.log.dir).filename().string()};
-    curve.train = read_metric(path("metrics.jsonl"), "loss");
-    curve.validation = read_metric(path("metrics.jsonl"), "val_loss");
-    std::ofstream(path("loss.svg")) << draw_curve(curve);
-  }
-
- private:
-  std::string path(const char* file) const { return config_.log.dir + "/" + file; }
-  const Config& config_;
-  MetricsFile metrics_;
-};
+const Clock::time_point program_began = Clock::now();
+double now() { return seconds_since(program_began); }
 
 // One rank's walk through the run.
 class Walk {
@@ -89,18 +47,36 @@ class Walk {
         trainer_(config_, run_shape(run), corpus, context, kept(run, observer)),
         world_(wire::everyone(*context.world, context.rank)),
         rate_{config_.optim.lr, config_.optim.min_lr, config_.optim.warmup_steps, config_.train.steps},
-        flops_(total_flops(trainer_.schedule().schedule)) {
+        flops_(total_flops(trainer_.schedule().schedule)),
+        times_(save_interval(config_), max_time(config_), 0),
+        text_(fingerprint(corpus)) {
     if (observer_.memory) rows_.emplace(trainer_.executor(), context_);
     if (observer_.explanation) watch_.emplace(trainer_.schedule().schedule);
     observe();
   }
 
-  RunReport run(const std::atomic<bool>& stop) {
-    resume();
-    if (rank_ == 0) journal_.emplace(config_, report_.first_step);
+  // From the checkpoint of log.dir, from the weights of train.init, or anew.
+  void resume(GoOn go_on) {
+    const auto note = [&](const std::string& line) {
+      if (rank_ == 0 && observer_.note) observer_.note(line);
+    };
+    if (const auto checkpoint = checkpoint_of(config_, text_, go_on, note)) {
+      trainer_.load(*checkpoint);
+      report_.first_step = report_.last_step = saved_ = checkpoint->step();
+      report_.checkpoint = checkpoint->folder();
+      if (rank_ == 0 && observer_.resumed) observer_.resumed(report_.checkpoint, saved_);
+    } else if (const auto weights = weights_of(config_, note)) {
+      trainer_.load_weights(*weights);
+    }
+    if (rank_ == 0) journal_.emplace(config_, report_.first_step, note);
+  }
+
+  RunReport run() {
     start_ = Clock::now();
-    for (int64_t step = report_.first_step; step < config_.train.steps && !report_.interrupted; ++step) one(step, stop);
-    if (report_.last_step > saved_) save();
+    times_.begin(now());
+    for (int64_t step = report_.first_step; step < config_.train.steps && !report_.interrupted(); ++step) one(step);
+    if (report_.last_step > saved_) save(Last::yes);
+    expects_learning();
     if (watch_ && watch_->runs() > 0) tell_seconds();
     report_.seconds = seconds_since(start_);
     const double steps = static_cast<double>(report_.last_step - report_.first_step);
@@ -149,17 +125,23 @@ class Walk {
 
   double tokens() const { return static_cast<double>(config_.train.batch_size * config_.train.seq_length); }
 
-  void resume() {
-    const auto folder = find_latest(config_.log.dir);
-    if (!folder) return;
-    const Checkpoint checkpoint(*folder);
-    trainer_.load(checkpoint);
-    report_.first_step = report_.last_step = saved_ = checkpoint.step();
-    report_.checkpoint = *folder;
-    if (rank_ == 0 && observer_.resumed) observer_.resumed(checkpoint.step());
+  // A step, what is due after it, and a look at whether there is to be another.
+  void one(int64_t step) {
+    StepReport r = trained(step);
+    const bool last = step + 1 == config_.train.steps;
+    if (config_.train.eval_every > 0 && ((step + 1) % config_.train.eval_every == 0 || last)) r.val_loss = evaluated();
+    r.seconds_left = seconds_since(start_) / static_cast<double>(step + 1 - report_.first_step) *
+                     static_cast<double>(config_.train.steps - step - 1);
+    tell(r);
+    const bool by_steps = config_.train.save_every > 0 && (step + 1) % config_.train.save_every == 0;
+    if (last) return;
+    if (heard() == Due::save || (by_steps && !report_.interrupted())) {
+      save(Last::no);
+      heard();
+    }
   }
 
-  void one(int64_t step, const std::atomic<bool>& stop) {
+  StepReport trained(int64_t step) {
     const auto begin = Clock::now();
     StepReport r{.step = step + 1, .steps = config_.train.steps, .lr = rate_.at(step)};
     if (recording_) recording_->begin(rank_);
@@ -169,41 +151,64 @@ class Walk {
       r.result = trainer_.step(step, r.lr);
       expects_finite(r.result);
     } catch (const NotFinite& e) {
-      throw StepFault(fmt::format("training step {}: {}; {}", step + 1, e.what(), what_helps()));
+      throw StepFault(fmt::format("training step {}: {}; {}", step + 1, e.what(), advice()));
     } catch (const StepFault& e) {
       throw StepFault(fmt::format("training step {}: {}", step + 1, e.what()));
     }
-    r.ms = 1e3 * seconds_since(begin);
-    watched(step, 1e-3 * r.ms);
-    r.tokens_per_s = 1e3 * tokens() / r.ms;
-    r.gflops = flops_ / r.ms / 1e6;
+    const double seconds = seconds_since(begin);
+    times_.step_took(seconds);
+    watched(step, seconds);
+    r.ms = 1e3 * seconds;
+    r.tokens_per_s = tokens() / seconds;
+    r.gflops = flops_ / seconds / 1e9;
     if (rows_) tell_memory();
     report_.last_step = step + 1;
-    report_.interrupted = agree(stop.load());
-    const bool last = step + 1 == config_.train.steps;
-    if (config_.train.eval_every > 0 && ((step + 1) % config_.train.eval_every == 0 || last))
-      r.val_loss = report_.val_loss = trainer_.evaluate();
-    r.seconds_left = seconds_since(start_) / static_cast<double>(step + 1 - report_.first_step) *
-                     static_cast<double>(config_.train.steps - step - 1);
-    tell(r);
-    if (config_.train.save_every > 0 && (step + 1) % config_.train.save_every == 0) save();
+    return r;
+  }
+
+  // Left, without a value, when the run is told to end.
+  std::optional<double> evaluated() {
+    const auto begin = Clock::now();
+    context_.world->board(rank_).where.set(fmt::format("evaluation after training step {}", report_.last_step));
+    const std::optional<double> loss = trainer_.evaluate([&] {
+      heard();
+      return report_.interrupted();
+    });
+    if (loss) report_.val_loss = loss;
+    times_.evaluation_took(seconds_since(begin));
+    return loss;
   }
 
   // Loss and norm are the same on all ranks, so all end here together, and nothing is saved after it.
-  void expects_finite(const StepResult& r) const {
+  void expects_finite(const StepResult& r) {
     const std::pair<const char*, double> values[] = {
         {"loss", r.nll}, {"auxiliary loss", r.aux}, {"gradient norm", r.skipped ? 0 : r.grad_norm}};
     for (const auto& [what, value] : values)
       if (!std::isfinite(value))
         throw NotFinite(fmt::format("the {} is {}", what, std::isnan(value) ? "nan" : "infinite"));
+    learned_ = learned_ || !r.skipped;
+    skips_ = r.skipped && r.loss_scale <= config_.train.min_loss_scale ? skips_ + 1 : 0;
+    if (skips_ == kMostSkips)
+      throw NotFinite(
+          fmt::format("a gradient was not finite in each of the last {} steps, at the smallest loss scale "
+                      "(train.min_loss_scale = {})",
+                      kMostSkips, config_.train.min_loss_scale));
   }
 
-  std::string what_helps() const {
-    const bool saved = !report_.checkpoint.empty();
+  std::string advice() const {
+    const bool saved = saved_ > 0;
     return fmt::format(
-        "{} with a lower optim.lr, or see where it begins, {}, with `plait verify {}/config.toml --replay`",
-        saved ? "the last checkpoint is as it was: resume from it" : "there is no checkpoint yet: begin anew",
-        saved ? "replayed from there" : "replayed from the start", config_.log.dir);
+        "{}: go on with a lower optim.lr, or see where it begins, replayed from {}, with `plait verify {}/{} --replay`",
+        saved ? "the last checkpoint is as it was" : "there is no checkpoint yet", saved ? "there" : "the start",
+        config_.log.dir, kResolvedConfig);
+  }
+
+  void expects_learning() const {
+    if (learned_ || report_.last_step == report_.first_step || report_.interrupted()) return;
+    throw StepFault(
+        fmt::format("all {} steps were skipped, as a gradient was not finite in each: nothing was learned; go on with "
+                    "the same command, or begin with a smaller train.initial_scale_power",
+                    report_.last_step - report_.first_step));
   }
 
   void tell(const StepReport& r) {
@@ -213,28 +218,53 @@ class Walk {
     if (observer_.step) observer_.step(r);
   }
 
-  // True on every rank where it is true on one.
-  bool agree(bool value) {
-    const at::Tensor flag = at::full({}, value ? 1 : 0, at::kLong);
-    world_->all_reduce({&flag, 1});
-    return flag.item<int64_t>() > 0;
+  // Every rank says what it was told and rank 0 what its clock says, and all hear the same.
+  enum class Due { nothing, save };
+  Due heard() {
+    const at::Tensor word = at::zeros({stop::kSignals + 2}, at::kLong);
+    int64_t* said = word.mutable_data_ptr<int64_t>();
+    for (int i = 0; i < stop::kSignals; ++i) said[i] = stop::requested() == stop::signals[i];
+    said[stop::kSignals] = rank_ == 0 && times_.time_up(now());
+    said[stop::kSignals + 1] = rank_ == 0 && times_.save_due(now());
+    world_->all_reduce({&word, 1});
+    for (int i = 0; i < stop::kSignals && report_.signal == 0; ++i)
+      if (said[i] > 0) report_.signal = stop::signals[i];
+    report_.time_up = said[stop::kSignals] > 0;
+    return said[stop::kSignals + 1] > 0 && !report_.interrupted() ? Due::save : Due::nothing;
   }
 
-  // Every rank gathers; rank 0 writes. The others wait, so that a failure to write ends them too.
-  void save() {
+  enum class Last { yes, no };
+  void save(Last last) {
     CheckpointContent content =
         trainer_.checkpoint({.step = report_.last_step, .seed = config_.train.seed, .config = to_toml(config_)});
-    if (rank_ == 0) {
-      save_checkpoint(config_.log.dir, content, kKeptCheckpoints);
-    } else {
-      for (const auto* list : {&content.model, &content.optimizer})
-        for (const TensorInfo& tensor : *list) content.get(tensor.name);
-    }
-    world_->barrier();
+    content.state.more.add("text", text_);
+    context_.world->board(rank_).where.set(fmt::format("the checkpoint after training step {}", report_.last_step));
+    const SaveResult result = save_together(*world_, std::move(content),
+                                            {.dir = config_.log.dir,
+                                             .keep = kKeptCheckpoints,
+                                             .patience = config_.log.timeout,
+                                             .progress = observer_.saving});
+    times_.save_took(result.seconds, now());
+    if (result.outcome == SaveResult::Outcome::saved) return tell_saved();
+    if (rank_ == 0) not_saved(result, last);
+    if (last == Last::yes || result.outcome == SaveResult::Outcome::not_finite)
+      world_->barrier();  // rank 0 never comes
+  }
+
+  void tell_saved() {
     saved_ = report_.last_step;
-    report_.checkpoint = *find_latest(config_.log.dir);
-    if (rank_ == 0) journal_->draw();
-    if (rank_ == 0 && observer_.saved) observer_.saved(report_.checkpoint);
+    report_.checkpoint = checkpoint_folder(config_.log.dir, saved_);
+    if (rank_ != 0) return;
+    journal_->draw();
+    if (observer_.saved) observer_.saved(report_.checkpoint);
+  }
+
+  void not_saved(const SaveResult& result, Last last) {
+    if (result.outcome == SaveResult::Outcome::not_finite)
+      throw StepFault(fmt::format("training step {}: '{}' holds a value that is not finite, and is not saved; {}",
+                                  report_.last_step, result.why, advice()));
+    if (last == Last::yes || result.outcome == SaveResult::Outcome::stuck) throw InputError(result.why);
+    if (observer_.note) observer_.note(fmt::format("{}; the run goes on, and will try again", result.why));
   }
 
   const Planned& run_;
@@ -250,33 +280,56 @@ class Walk {
   std::shared_ptr<wire::Group> world_;
   LearningRate rate_;
   double flops_;
+  Timetable times_;
+  std::string text_;  // fingerprint of the text
   std::optional<Journal> journal_;
   Clock::time_point start_;
   int64_t saved_ = 0;
+  bool learned_ = false;
+  int skips_ = 0;  // in a row, at the smallest loss scale
   RunReport report_;
 };
 
-void make_folder(const std::string& path) {
-  std::error_code failure;
-  std::filesystem::create_directories(path, failure);
-  if (failure) input_error("log.dir: cannot make the folder '{}': {}", path, failure.message());
+// Rank 0 takes the folder; the others must see that it did. Before anything is written.
+std::unique_ptr<RunLock> taken_folder(wire::Group& everyone, const std::string& dir, const RunObserver& observer) {
+  std::unique_ptr<RunLock> lock;
+  if (everyone.rank() == 0) {
+    lock = std::make_unique<RunLock>(dir, observer.note);
+    for (const std::string& name : remove_leftovers(dir))
+      if (observer.note) observer.note(fmt::format("{}/{}: left by a save that was cut short, removed", dir, name));
+  }
+  const std::string token = text_of_first(everyone, lock ? lock->token() : "");
+  const auto begin = Clock::now();
+  while (RunLock::token_in(dir) != token) {  // a network folder may show it late
+    if (seconds_since(begin) > 10)
+      input_error("log.dir: rank {} does not see '{}' as rank 0 does: give a folder that all nodes share",
+                  everyone.ranks()[static_cast<size_t>(everyone.rank())], dir);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  return lock;
 }
 
 }  // namespace
 
-RunReport train(const Planned& run, const data::Corpus& corpus, const RunObserver& observer,
-                const std::atomic<bool>& stop) {
+RunReport train(const Planned& run, const data::Corpus& corpus, const RunObserver& observer, GoOn go_on) {
   const Config& config = run.config;
   expect_memory(run);
-  make_folder(config.log.dir);
+  std::optional<stop::Leaving> leaving(std::in_place);
   const TrainingStep step = build_step(run_shape(run));
-  const std::vector<AgreedSection> shared = what_ranks_share(run, step);
+  std::vector<AgreedSection> shared = what_ranks_share(run, step);
+  shared.push_back({"text", {{"the text of data.path", fingerprint(corpus)}}});
+  leaving.reset();
   std::optional<Recording> recording;
   if (observer.timeline) recording.emplace(step.schedule);
   const RunReport report = wire::run_ranks(rank_options(config), [&](int rank, wire::World& world) {
-    agree(*wire::everyone(world, rank), shared);
+    std::optional<stop::Leaving> leaving(std::in_place);
+    const auto everyone = wire::everyone(world, rank);
+    agree(*everyone, shared);
+    const auto lock = taken_folder(*everyone, config.log.dir, observer);
     Walk walk(run, corpus, observer, {rank, &world, dtype_of(config)}, recording ? &*recording : nullptr);
-    RunReport mine = walk.run(stop);
+    walk.resume(go_on);
+    leaving.reset();
+    RunReport mine = walk.run();
     if (recording) recording->share(rank, world);
     return mine;
   });

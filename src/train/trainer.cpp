@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "base/errors.h"
 #include "base/random.h"
+#include "base/stop.h"
 #include "data/batch.h"
 #include "train/feed.h"
 
@@ -32,11 +34,11 @@ Trainer::Trainer(const Config& config, const RunShape& shape, const data::Corpus
       context_(with_lanes(context, shape)),
       step_(build_step(shape)),
       executor_(step_.schedule, context_, std::move(keep)),
-      stored_(stored(step_)),
       scale_(LossScaleRule{.initial_power = static_cast<int>(config.train.initial_scale_power),
                            .window = config.train.loss_scale_window,
                            .hysteresis = config.train.hysteresis,
                            .lowest = config.train.min_loss_scale}),
+      stored_(stored(step_)),
       joiner_(step_, full_context()) {
   start_parameters();
 }
@@ -109,7 +111,7 @@ StepResult Trainer::result() const {
   return r;
 }
 
-double Trainer::evaluate() {
+std::optional<double> Trainer::evaluate(const std::function<bool()>& leave) {
   if (!evaluation_) {
     Evaluation evaluation = build_evaluation(shape_.mesh, evaluated_at_once(shape_));
     evaluation_nll_ = evaluation.nll;
@@ -126,6 +128,7 @@ double Trainer::evaluate() {
   const int dp_rank = shape_.mesh.coordinate(context_.rank, Axis::dp);
   double sum = 0, targets = 0;
   for (int64_t i = 0; i < data::num_eval_batches(corpus_, plan); ++i) {
+    if (leave && leave()) return {};
     const data::Batch batch = data::eval_batch(corpus_, plan, i, dp_rank);
     const BatchShape tokens{batch.num_targets, batch.num_targets};
     evaluation_->run([&](const std::string& leaf, int) { return data_leaf(leaf, batch, tokens, where().dtype); });
@@ -135,15 +138,28 @@ double Trainer::evaluate() {
   return sum / targets;
 }
 
+namespace {
+
+// What only the optimizer reads; all else that a step leaves behind is the model's.
+std::set<ValueId> moments(const Schedule& s) {
+  std::set<ValueId> all;
+  for (const Step& step : s.steps)
+    if (as<AdamW>(step.op)) all.insert({step.in[2], step.in[3]});
+  return all;
+}
+
+}  // namespace
+
 CheckpointContent Trainer::checkpoint(RunState state) {
   CheckpointContent content{.state = std::move(state)};
   if (shape_.optimizer.scaling == Optimizer::Scaling::dynamic) scale_.save(content.state.more);
   const Schedule& s = step_.schedule;
+  const std::set<ValueId> optimizers = moments(s);
   for (const Leaf& leaf : s.leaves) {
     if (leaf.kind != LeafKind::parameter && leaf.kind != LeafKind::state) continue;
     const std::string& name = s.names[leaf.value];
     TensorInfo info{name, whole_shape(stored_.at(name)), where().dtype};
-    (leaf.kind == LeafKind::parameter ? content.model : content.optimizer).push_back(std::move(info));
+    (optimizers.contains(leaf.value) ? content.optimizer : content.model).push_back(std::move(info));
   }
   content.get = [this](const std::string& name) { return whole(name); };
   return content;
@@ -151,14 +167,22 @@ CheckpointContent Trainer::checkpoint(RunState state) {
 
 void Trainer::load(const Checkpoint& checkpoint) {
   const CheckpointContent mine = this->checkpoint({});
-  checkpoint.require_model(mine.model);
-  checkpoint.require_optimizer(mine.optimizer);
+  checkpoint.require(mine.model, mine.optimizer);
   if (shape_.optimizer.scaling == Optimizer::Scaling::dynamic) scale_.load(checkpoint.json());
-  const Schedule& s = step_.schedule;
-  for (const Leaf& leaf : s.leaves)
-    if (leaf.kind == LeafKind::parameter || leaf.kind == LeafKind::state)
-      keep(s.names[leaf.value],
-           part_of(checkpoint.read(s.names[leaf.value]), stored_.at(s.names[leaf.value]), where()));
+  for (const auto* list : {&mine.model, &mine.optimizer}) read(checkpoint, *list);
+}
+
+void Trainer::load_weights(const Checkpoint& checkpoint) {
+  const std::vector<TensorInfo> mine = this->checkpoint({}).model;
+  checkpoint.require_model(mine);
+  read(checkpoint, mine);
+}
+
+void Trainer::read(const Checkpoint& checkpoint, const std::vector<TensorInfo>& tensors) {
+  for (const TensorInfo& tensor : tensors) {
+    stop::point();
+    keep(tensor.name, part_of(checkpoint.read(tensor.name), stored_.at(tensor.name), where()));
+  }
 }
 
 at::Tensor Trainer::whole_gradient(const std::string& parameter) {

@@ -1,6 +1,7 @@
 // One rank of a training run: the step's schedule with its parameters and moments, evaluation, and what a checkpoint
 // needs.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -31,13 +32,15 @@ class Trainer {
   StepResult step(int64_t step, double lr);
 
   // Mean loss over all targets of the validation batches, nats a token: whatever the micro-batch, layout and family.
-  // Every rank calls it.
-  double evaluate();
+  // Every rank calls it. `leave`, asked before each batch, gives the same at all ranks; true ends it without a value.
+  std::optional<double> evaluate(const std::function<bool()>& leave = {});
 
   // Parameters and moments, whole, on every rank; the lists of a checkpoint and a function that gathers for it.
   CheckpointContent checkpoint(RunState state);
   // InputError unless the checkpoint holds exactly these tensors, whole.
   void load(const Checkpoint& checkpoint);
+  // Parameters, and what else the model computes with; moments stay as they are.
+  void load_weights(const Checkpoint& checkpoint);
 
   const TrainingStep& schedule() const { return step_; }
   const Executor& executor() const { return executor_; }
@@ -59,6 +62,7 @@ class Trainer {
   }
   void start_parameters();
   void keep(const std::string& leaf, const at::Tensor& part);
+  void read(const Checkpoint& checkpoint, const std::vector<TensorInfo>& tensors);
   StepResult result() const;
 
   const Config& config_;

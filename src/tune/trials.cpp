@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/statistics.h"
+#include "base/stop.h"
 #include "machine/fit.h"
 #include "train/texts.h"
 #include "tune/group_clock.h"
@@ -86,6 +87,7 @@ void glance(std::vector<Choice> choices, const TrialLayer& layer, RankContext co
   GroupClock clock(context.rank, *context.world);
   const double row = layer.seconds / 250;
   for (Choice choice : of_first(*wire::everyone(*context.world, context.rank), choices, layer.families)) {
+    stop::point();
     const std::unique_ptr<LayerRank> tried = made(choice.candidate, layer, context);
     choice.measured = clock.median(work(*tried, clock), {.seconds = 4 * row, .least = 1, .most = 3, .row = row});
     all.push_back({choice, clock.agreed(static_cast<double>(tried->executor().memory().total()))});
@@ -115,6 +117,7 @@ struct Look {
 };
 void look(std::vector<Runner>& runners, std::vector<Choice>& left, GroupClock& clock, const Look& look) {
   std::vector<std::function<void()>> works;
+  stop::point();
   for (Runner& r : runners) works.push_back(work(*r.layer, clock));
   const std::vector<std::vector<double>> times = clock.in_turns(works, look.repeats);
   for (size_t i = 0; i < runners.size(); ++i) {

@@ -14,6 +14,7 @@
 #include "data/batch.h"
 #include "train/loop.h"
 #include "train/lr.h"
+#include "train/resume.h"
 
 namespace plait {
 namespace {
@@ -238,7 +239,10 @@ struct Rank {
     const Config& c = run.config;
     const RunShape shape = run_shape(run);
     Trainer trainer(c, shape, corpus, context);
-    if (!plan.checkpoint.empty()) trainer.load(Checkpoint(plan.checkpoint));
+    if (!plan.checkpoint.empty())
+      trainer.load(Checkpoint(plan.checkpoint));
+    else if (const auto weights = weights_of(c, [](const std::string&) {}))
+      trainer.load_weights(*weights);
     const LearningRate rate{c.optim.lr, c.optim.min_lr, c.optim.warmup_steps, c.train.steps};
     Watch watch(trainer, corpus, batch_plan(c, shape), context.rank, found);
     trainer.observe([&](const Span& span) { watch.note(span); });
