@@ -139,8 +139,10 @@ TEST(BadInput, a_checkpoint_of_another_model_is_refused) {
   const Desk desk;
   run_to(small_run(desk.run_path(), {"train.steps=4"}), data::load_corpus({.paths = {desk.text_path()}}), 2);
   const std::string said = desk.train({"model.hidden_size=32"});
-  EXPECT_NE(said.find("the model needs"), std::string::npos) << said;
-  EXPECT_NE(desk.train({"moe.num_experts=2"}).find("mlp."), std::string::npos);
+  EXPECT_NE(said.find("(model.hidden_size 16 -> 32)"), std::string::npos) << said;
+  const std::string forced = desk.train({"model.hidden_size=32", "--force"});
+  EXPECT_NE(forced.find("the model needs"), std::string::npos) << forced;
+  EXPECT_NE(desk.train({"moe.num_experts=2", "--force"}).find("mlp."), std::string::npos);
 }
 
 TEST(BadInput, generate_says_what_is_missing) {
@@ -175,6 +177,13 @@ TEST(Verbs, train_and_generate_from_a_config_to_text) {
   EXPECT_EQ(text.substr(0, 5), "to be");
   EXPECT_EQ(output(call), text) << "the same seed";
   EXPECT_NE(output({"generate", desk.run_path(), "--prompt", "to be", "--tokens", "20", "--seed", "2"}), text);
+}
+
+TEST(BadInput, a_trace_that_cannot_be_written_is_refused_before_the_first_step) {
+  const Desk desk;
+  EXPECT_EQ(refused(desk.verb("train", {"--trace", "/nonexistent/t.json"})),
+            "cannot open '/nonexistent/t.json.tmp': No such file or directory");
+  EXPECT_FALSE(std::filesystem::exists(desk.run_path()));
 }
 
 }  // namespace

@@ -213,8 +213,8 @@ TEST(Claims, of_what_a_run_leaves_are_what_it_leaves) {
   const ScratchFolder folder;
   run_to(small_run(folder / "run", {"train.steps=2", "train.eval_every=2"}), random_corpus());
   EXPECT_EQ(names_in(folder / "run"),
-            (std::set<std::string>{"config.toml", "metrics.jsonl", "loss.svg", "step-00000002", "latest"}));
-  for (const char* name : {"`config.toml`", "`metrics.jsonl`", "`loss.svg`", "`step-00000060/`", "`latest`"})
+            (std::set<std::string>{"config.resolved.toml", "metrics.jsonl", "loss.svg", "step-00000002", "latest"}));
+  for (const char* name : {"`config.resolved.toml`", "`metrics.jsonl`", "`loss.svg`", "`step-00000060/`", "`latest`"})
     EXPECT_NE(text.find(name), std::string::npos) << name;
   const std::vector<std::string> lines = lines_of(read_text(folder / "run/metrics.jsonl"));
   const JsonObject last = JsonObject::parse(lines.back(), "metrics.jsonl");

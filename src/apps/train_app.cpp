@@ -183,7 +183,10 @@ struct Prepared {
 Prepared prepared(const Asked& asked) {
   const stop::Leaving leaving;
   const Config config = ready_config(asked.path, asked.overrides, this_launch());
-  if (this_launch().first()) RunLock::expect_free(config.log.dir);
+  if (this_launch().first()) {
+    RunLock::expect_free(config.log.dir);
+    if (!asked.trace.empty()) expect_writable(asked.trace);
+  }
   const ChosenSchedule agreed = agreed_schedule(config);
   expect_memory(agreed.run);
   data::Corpus corpus = data::load_corpus(corpus_source(config));

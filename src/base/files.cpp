@@ -95,6 +95,8 @@ void rename_durably(const std::string& from, const std::string& to) {
   sync_folder(folder_of(to));
 }
 
+void expect_writable(const std::string& path) { const DurableFile never_committed(path); }
+
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) refuse("read", path);

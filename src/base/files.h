@@ -39,6 +39,9 @@ void sync_folder(const std::string& folder);
 // Renames a file or folder and brings the change of names to the disk.
 void rename_durably(const std::string& from, const std::string& to);
 
+// Throws as writing the file would, and writes nothing: for what is written at the end of something long.
+void expect_writable(const std::string& path);
+
 std::string read_text(const std::string& path);
 void write_text(const std::string& path, std::string_view text);
 

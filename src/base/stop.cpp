@@ -19,6 +19,7 @@ std::atomic<int> first = 0;
 std::atomic<int64_t> first_at = 0;      // ns of the monotonic clock
 std::atomic<int64_t> repeats_from = 0;  // ns after the first in which others are the same wish
 std::array<struct sigaction, kSignals> before;
+std::atomic<int> alive = 0;  // Signals
 thread_local int leaving = 0;
 
 int64_t now() {
@@ -55,11 +56,15 @@ Signals::Signals(Repeats repeats) {
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   for (int i = 0; i < kSignals; ++i) sigaction(signals[i], &action, &before[i]);
+  ++alive;
 }
 
 Signals::~Signals() {
   for (int i = 0; i < kSignals; ++i) sigaction(signals[i], &before[i], nullptr);
+  --alive;
 }
+
+bool Signals::noted() { return alive > 0; }
 
 int requested() { return first.load(std::memory_order_relaxed); }
 

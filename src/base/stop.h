@@ -29,6 +29,9 @@ class Signals {
   ~Signals();
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
+
+  // Whether there is one: somebody looks at what is noted.
+  static bool noted();
 };
 
 // The first signal since the program began, or since the last `forget`; 0: none.

@@ -290,6 +290,51 @@ TEST(Checkpoint, says_in_one_line_what_is_damaged_or_missing) {
   EXPECT_EQ(says(), step + ": no such checkpoint; expected a folder step-N");
 }
 
+// What loading says of a run's folder: each tensor is read.
+std::string loading_says(const ScratchFolder& folder) {
+  return refusal<InputError>([&] {
+    const Checkpoint checkpoint(*find_latest(folder.str()));
+    checkpoint.require(kModel, kOptimizer);
+    for (const auto* infos : {&kModel, &kOptimizer})
+      for (const auto& info : *infos) checkpoint.read(info.name);
+  });
+}
+
+constexpr const char* kFiles[] = {"step-00000001/model.safetensors", "step-00000001/optimizer.safetensors",
+                                  "step-00000001/state.json", "latest"};
+
+TEST(Checkpoint, cut_at_every_sixteenth_of_any_file_names_the_file) {
+  const ScratchFolder folder;
+  save(folder, 1);
+  for (const char* name : kFiles) {
+    const std::string path = folder / name, whole = slurp(path);
+    for (size_t part = 0; part < 16; ++part) {
+      spill(path, whole.substr(0, (whole.size() - 1) * part / 16));  // its last byte may be a newline that says nothing
+      const std::string says = loading_says(folder);
+      EXPECT_NE(says.find(path), std::string::npos) << part << "/16 of " << name << ": " << says;
+      EXPECT_EQ(says.find('\n'), std::string::npos) << says;
+    }
+    spill(path, whole);
+  }
+  EXPECT_EQ(loading_says(folder), "accepted");
+}
+
+TEST(Checkpoint, with_any_bit_of_any_file_turned_names_the_file) {
+  const ScratchFolder folder;
+  save(folder, 1);
+  for (const char* name : kFiles) {
+    const std::string path = folder / name, whole = slurp(path);
+    for (size_t i = 0; i + 1 < whole.size(); ++i) {
+      std::string damaged = whole;
+      damaged[i] = static_cast<char>(damaged[i] ^ (1 << i % 8));
+      spill(path, damaged);
+      EXPECT_NE(loading_says(folder).find(path), std::string::npos)
+          << name << ", byte " << i << ": " << loading_says(folder);
+    }
+    spill(path, whole);
+  }
+}
+
 TEST(Checkpoint, must_hold_exactly_the_models_tensors) {
   const ScratchFolder folder;
   save(folder, 1);

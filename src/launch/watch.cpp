@@ -1,6 +1,7 @@
 #include "launch/watch.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -30,6 +31,7 @@ bool is_dead(int pid) {
 
 Watch::Watch(const Process& process, const RankOptions& options, std::function<void(const std::string&)> on_fault)
     : process_(process), options_(options), on_fault_(std::move(on_fault)), awake_since_(board_seconds()) {
+  if (!stop::Signals::noted()) signals_.emplace(stop::Signals::Repeats::end_after_a_second);
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -42,7 +44,7 @@ void Watch::serve() {
   for (double looked = board_seconds(); !ending_; looked = board_seconds()) {
     std::this_thread::sleep_for(kLook);
     if (board_seconds() - looked > Deadline::kPause.count()) awake_since_ = board_seconds();
-    if (stop::requested() && !told_wait_) tell_wait();
+    if (stop::requested()) told_to_end();
     if (const std::string what = fault(); !what.empty() && !ending_) on_fault_(what);
   }
 }
@@ -79,11 +81,17 @@ std::string Watch::fault() {
   return {};
 }
 
-void Watch::tell_wait() {
+void Watch::told_to_end() {
   if (told_to_end_ == 0) told_to_end_ = board_seconds();
-  const bool all_here = process_.neighbours.size() == static_cast<size_t>(process_.ranks);
-  if (all_here || board_seconds() - told_to_end_ < kGrace || longest_wait() < kGrace) return;
+  if (board_seconds() - told_to_end_ < kGrace) return;
+  if (!told_wait_ && longest_wait() > kGrace) tell_wait();
+  if (signals_ && dead_neighbour().empty()) _exit(stop::code_of(stop::requested()));
+}
+
+void Watch::tell_wait() {
   told_wait_ = true;
+  const bool all_here = process_.neighbours.size() == static_cast<size_t>(process_.ranks);
+  if (all_here) return;
   const RankBoard* mine = &process_.board();
   const std::string text = fmt::format("plait: {} was told to end ({}), and waits\n{}", options_.name_of(process_.rank),
                                        stop::name(stop::requested()), report({&mine, 1}, {&process_.rank, 1}));

@@ -1,8 +1,9 @@
-// Preloaded into a program, it numbers what the program asks of the disk for the checkpoints of one folder, and lets one
-// of these acts go wrong:
+// Preloaded into a program, it numbers what the program asks of the disk for the checkpoints of one folder, and lets
+// one of these acts go wrong:
 //   PLAIT_DISK_FOLDER  the folder; acts on step-*, .step-* and latest* in it count
 //   PLAIT_DISK_LOG     a file to which each act is added as a line: "NUMBER ACT NAME"
-//   PLAIT_DISK_FAULT   "HOW NUMBER": kill (this process), killall (its process group), full, fail, readonly, slow, hang,
+//   PLAIT_DISK_FAULT   "HOW NUMBER": kill (this process), killall (its process group), full, fail, readonly, slow,
+//   hang,
 //                      crawl
 // From that number on (full, readonly, crawl), at it alone (kill, killall, fail, slow, hang).
 #include <dlfcn.h>
@@ -64,17 +65,18 @@ void note(int number, const char* act, const std::string& name) {
 }
 
 // 0, or what the act fails with.
-int fault(const char* act, const std::string& path, bool takes_space) {
+enum class Space { taken, none };
+int fault(const char* act, const std::string& path, Space space) {
   const std::string name = watched(path);
   if (name.empty()) return 0;
   const int number = ++acts;
   note(number, act, name);
   const std::string all = variable("PLAIT_DISK_FAULT");
-  const size_t space = all.find(' ');
-  if (space == std::string::npos) return 0;
-  const std::string how = all.substr(0, space);
-  const int at = atoi(all.c_str() + space);
-  if (how == "full") return number >= at && takes_space ? ENOSPC : 0;
+  const size_t blank = all.find(' ');
+  if (blank == std::string::npos) return 0;
+  const std::string how = all.substr(0, blank);
+  const int at = atoi(all.c_str() + blank);
+  if (how == "full") return number >= at && space == Space::taken ? ENOSPC : 0;
   if (how == "readonly") return number >= at ? EROFS : 0;
   if (how == "crawl" && number >= at) usleep(100'000);
   if (number != at) return 0;
@@ -99,35 +101,40 @@ int open(const char* path, int flags, ...) {
   va_start(more, flags);
   const mode_t mode = flags & O_CREAT ? va_arg(more, mode_t) : 0;
   va_end(more);
-  if ((flags & O_CREAT) && failed(fault("open", path, true))) return -1;
+  if ((flags & O_CREAT) && failed(fault("open", path, Space::taken))) return -1;
   return real(&::open, "open")(path, flags, mode);
 }
 
 ssize_t write(int handle, const void* bytes, size_t count) {
-  if (failed(fault("write", path_of(handle), true))) return -1;
+  if (failed(fault("write", path_of(handle), Space::taken))) return -1;
   return real(&::write, "write")(handle, bytes, count);
 }
 
 ssize_t pwrite(int handle, const void* bytes, size_t count, off_t offset) {
-  if (failed(fault("write_at", path_of(handle), true))) return -1;
+  if (failed(fault("write_at", path_of(handle), Space::taken))) return -1;
   return real(&::pwrite, "pwrite")(handle, bytes, count, offset);
 }
 
-int fsync(int handle) { return failed(fault("fsync", path_of(handle), true)) ? -1 : real(&::fsync, "fsync")(handle); }
+int fsync(int handle) {
+  return failed(fault("fsync", path_of(handle), Space::taken)) ? -1 : real(&::fsync, "fsync")(handle);
+}
 
 int rename(const char* from, const char* to) {
-  return failed(fault("rename", from, false)) ? -1 : real(&::rename, "rename")(from, to);
+  return failed(fault("rename", from, Space::none)) ? -1 : real(&::rename, "rename")(from, to);
 }
 
 int mkdir(const char* path, mode_t mode) {
-  return failed(fault("mkdir", path, true)) ? -1 : real(&::mkdir, "mkdir")(path, mode);
+  return failed(fault("mkdir", path, Space::taken)) ? -1 : real(&::mkdir, "mkdir")(path, mode);
 }
 
-int remove(const char* path) { return failed(fault("remove", path, false)) ? -1 : real(&::remove, "remove")(path); }
+int remove(const char* path) {
+  return failed(fault("remove", path, Space::none)) ? -1 : real(&::remove, "remove")(path);
+}
 
 int unlinkat(int folder, const char* name, int flags) {
-  return failed(fault("remove", path_in(folder, name), false)) ? -1
-                                                                : real(&::unlinkat, "unlinkat")(folder, name, flags);
+  return failed(fault("remove", path_in(folder, name), Space::none))
+             ? -1
+             : real(&::unlinkat, "unlinkat")(folder, name, flags);
 }
 
 }  // extern "C"
