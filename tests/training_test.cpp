@@ -285,6 +285,8 @@ TEST(Failure, of_a_gate_names_rank_layer_and_training_step) {
   EXPECT_TRUE(message.starts_with("rank ")) << message;
   EXPECT_NE(message.find("(tp "), std::string::npos) << message;
   EXPECT_NE(message.find("training step 4: %l1.route: the gate's logit of token 0"), std::string::npos) << message;
+  EXPECT_NE(message.find("the last checkpoint is as it was"), std::string::npos) << message;
+  EXPECT_NE(message.find("/config.resolved.toml --replay`"), std::string::npos) << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
 }
 
@@ -316,7 +318,8 @@ TEST(Failure, of_a_loss_that_is_not_finite_ends_the_run_and_saves_nothing) {
   const Config config = small_run(folder / "run", {"mesh.tp=2", "mesh.dp=2", "moe.num_experts=0", "optim.lr=1e30"});
   const std::string message = refusal<wire::RankFailure>([&] { run_to(config, random_corpus()); });
   EXPECT_NE(message.find("training step 2: the gradient norm is nan"), std::string::npos) << message;
-  EXPECT_NE(message.find("`plait verify " + config.log.dir + "/config.resolved.toml --locate`"), std::string::npos)
+  EXPECT_NE(message.find("there is no checkpoint yet"), std::string::npos) << message;
+  EXPECT_NE(message.find("`plait verify " + config.log.dir + "/config.resolved.toml --replay`"), std::string::npos)
       << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   EXPECT_EQ(metrics(config.log.dir).size(), 1u);

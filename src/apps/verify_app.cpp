@@ -1,5 +1,5 @@
 // `plait verify CONFIG`: this layout against one rank in float64, or every family at ten layouts. Exit code 0 when all
-// agree below 1e-9.
+// agree below 1e-9. Or a run's steps again, from its last checkpoint, until a value is not finite.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -8,8 +8,10 @@
 #include "apps/command_line.h"
 #include "apps/room_here.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "train/loop.h"
 #include "tune/schedule_choice.h"
+#include "verify/replay.h"
 #include "verify/verify.h"
 #include "verify/verify_matrix.h"
 
@@ -41,26 +43,61 @@ Planned in_double(Planned run) {
   return run;
 }
 
+// 1 if a value is not finite.
+int replay(const Planned& run, const data::Corpus& corpus, std::optional<int64_t> steps) {
+  const Config& c = run.config;
+  const ReplayPlan plan = replay_plan(c, steps);
+  fmt::print("{}: steps {} to {}, {} on {} ranks\n",
+             plan.checkpoint.empty() ? fmt::format("no checkpoint in '{}' yet, from the start", c.log.dir)
+                                     : fmt::format("from '{}'", plan.checkpoint),
+             plan.first + 1, plan.end, word(c.train.dtype), num_ranks(c));
+  std::fflush(stdout);
+  const std::optional<NotFiniteValue> first = first_not_finite(run, corpus, plan);
+  fmt::print("{}\n", first ? first->text : "every value is finite");
+  return first ? 1 : 0;
+}
+
+struct Asked {
+  std::string path;
+  std::vector<std::string> overrides;
+  bool locate = false, all = false, replay = false;
+  int64_t steps = 0;  // to be replayed; 0: those that are left
+};
+
+// Ways that look at all ranks at once, or stand alone.
+void expect_possible(const Asked& asked) {
+  if (asked.locate + asked.all + asked.replay > 1) input_error("verify: say one of --locate, --all and --replay");
+  if (asked.steps < 0 || (asked.steps > 0 && !asked.replay))
+    input_error("verify --steps {}: expected, with --replay, how many steps to take again", asked.steps);
+  if ((asked.locate || asked.replay) && this_launch().launched())
+    input_error("verify {} looks at all ranks at once: run it without a launcher",
+                asked.locate ? "--locate" : "--replay");
+}
+
 }  // namespace
 
 int verify_app(Arguments arguments) {
-  std::string path;
-  std::vector<std::string> overrides;
-  bool where = false, everywhere = false;
+  Asked asked;
   CommandLine line("verify", "Compares a layout with one rank in float64: loss, gradients, norm, updates");
-  line.config(path, overrides)
-      .flag("--locate", where, "name the first value of the schedule that differs or is not finite")
-      .flag("--all", everywhere, "every family at ten layouts of up to 16 ranks, dropless and padded");
+  line.config(asked.path, asked.overrides)
+      .flag("--locate", asked.locate, "name the first value of the schedule that differs or is not finite")
+      .flag("--all", asked.all, "every family at ten layouts of up to 16 ranks, dropless and padded")
+      .flag(
+          "--replay", asked.replay,
+          "take the steps of a run again, from its last checkpoint and in its own type, and name the first value that "
+          "is not finite; writes nothing")
+      .option("--steps", asked.steps, "how many to replay; 0: to the end of the run");
   if (!line.parse(arguments)) return 0;
-  const Planned run = agreed_schedule(ready_config(path, overrides, this_launch())).run;
+  expect_possible(asked);
+  const Planned run = agreed_schedule(ready_config(asked.path, asked.overrides, this_launch())).run;
   const Config& config = run.config;
-  expect_memory_here(in_double(run));
+  expect_memory_here(asked.replay ? run : in_double(run));
   const data::Corpus corpus = data::load_corpus(corpus_source(config));
-  if (everywhere) return verify_everywhere(run, corpus);
+  if (asked.all) return verify_everywhere(run, corpus);
+  if (asked.replay) return replay(run, corpus, asked.steps ? std::optional(asked.steps) : std::nullopt);
   fmt::print("{} on {} ranks (tp {}, dp {}; esp {}, ep {}) against one rank, float64\n", family_of(config).name,
              num_ranks(config), config.mesh.tp, config.mesh.dp, config.mesh.esp, config.mesh.ep);
-  if (where) {
-    if (this_launch().launched()) input_error("verify --locate looks at all ranks at once: run it without a launcher");
+  if (asked.locate) {
     const std::string first = locate(run, corpus);
     fmt::print("{}\n", first.empty() ? "every value agrees" : first);
     return first.empty() ? 0 : 1;

@@ -26,10 +26,16 @@ void fill(const Batch& batch, int64_t b, std::span<const uint8_t> tokens) {
 
 int64_t num_eval_windows(const Corpus& corpus, const EvalPlan& plan) {
   const auto held_out = static_cast<int64_t>(corpus.validation().size());
-  return std::clamp<int64_t>((held_out - 1) / plan.seq_length, 0, plan.max_batches * plan.batch_size);
+  return std::clamp<int64_t>((held_out - 1) / plan.seq_length, 0, plan.max_sequences);
 }
 
 }  // namespace
+
+int64_t sequence_start(const Corpus& corpus, const BatchPlan& plan, int64_t step, int64_t sequence) {
+  const uint64_t key = hash64(random_key(plan.seed, "batch"), static_cast<uint64_t>(step));
+  return static_cast<int64_t>(uniform_below(key, static_cast<uint64_t>(sequence),
+                                            corpus.training().size() - static_cast<size_t>(plan.seq_length)));
+}
 
 Batch make_batch(const Corpus& corpus, const BatchPlan& plan, const BatchPlace& place) {
   const int64_t shares = plan.num_micro * plan.dp_size;
@@ -39,10 +45,9 @@ Batch make_batch(const Corpus& corpus, const BatchPlan& plan, const BatchPlace& 
   expects(static_cast<int64_t>(text.size()) > plan.seq_length, "the training part holds a sequence");
   const int64_t sequences = plan.batch_size / shares;
   const int64_t first = (place.micro * plan.dp_size + place.dp_rank) * sequences;
-  const uint64_t key = hash64(random_key(plan.seed, "batch"), place.step);
   auto batch = padding(sequences, plan.seq_length);
   for (int64_t b = 0; b < sequences; ++b) {
-    const auto start = uniform_below(key, first + b, text.size() - plan.seq_length);
+    const int64_t start = sequence_start(corpus, plan, place.step, first + b);
     fill(batch, b, text.subspan(start, plan.seq_length + 1));
   }
   batch.num_targets = plan.batch_size * plan.seq_length;

@@ -113,7 +113,7 @@ TEST(Batch, refuses_a_size_that_does_not_divide) {
 
 TEST(EvalBatch, covers_the_validation_part_with_even_windows_that_do_not_overlap) {
   const auto corpus = corpus_of(50, 1000);
-  const EvalPlan plan{.batch_size = 4, .seq_length = 16, .max_batches = 3};
+  const EvalPlan plan{.batch_size = 4, .seq_length = 16, .max_sequences = 12};
   ASSERT_EQ(num_eval_batches(corpus, plan), 3);
   std::vector<int64_t> starts;
   for (int64_t i = 0; i < 3; ++i) {
@@ -131,7 +131,7 @@ TEST(EvalBatch, covers_the_validation_part_with_even_windows_that_do_not_overlap
 
 TEST(EvalBatch, pads_and_masks_the_last_batch) {
   const auto corpus = corpus_of(50, 101);  // six windows of 16, and not a seventh
-  const EvalPlan plan{.batch_size = 4, .seq_length = 16, .max_batches = 5, .dp_size = 4};
+  const EvalPlan plan{.batch_size = 4, .seq_length = 16, .max_sequences = 20, .dp_size = 4};
   ASSERT_EQ(num_eval_batches(corpus, plan), 2);
   for (int64_t d = 0; d < 4; ++d) {
     const auto batch = eval_batch(corpus, plan, 1, d);
@@ -144,7 +144,7 @@ TEST(EvalBatch, pads_and_masks_the_last_batch) {
 
 TEST(EvalBatch, is_the_union_of_what_the_data_ranks_get) {
   const auto corpus = corpus_of(50, 300);
-  const EvalPlan one{.batch_size = 8, .seq_length = 16, .max_batches = 9};
+  const EvalPlan one{.batch_size = 8, .seq_length = 16, .max_sequences = 72};
   for (const int64_t dp : {2, 4, 8}) {
     auto plan = one;
     plan.dp_size = dp;
@@ -157,8 +157,28 @@ TEST(EvalBatch, is_the_union_of_what_the_data_ranks_get) {
   }
 }
 
+TEST(EvalBatch, holds_the_same_windows_however_many_come_at_once) {
+  const auto corpus = corpus_of(50, 300);  // 18 windows of 16
+  const auto all = [&](const EvalPlan& plan) {
+    std::vector<Batch> batches;
+    for (int64_t i = 0; i < num_eval_batches(corpus, plan); ++i)
+      for (int64_t d = 0; d < plan.dp_size; ++d) batches.push_back(eval_batch(corpus, plan, i, d));
+    return joined(batches).ids_T;
+  };
+  for (const int64_t most : {1, 7, 18, 100}) {
+    const int64_t windows = std::min<int64_t>(most, 18) * 16;
+    const at::Tensor one = all({.batch_size = 1, .seq_length = 16, .max_sequences = most});
+    ASSERT_EQ(one.numel(), windows);
+    for (const int64_t at_once : {2, 4, 8, 32})
+      EXPECT_TRUE(all({.batch_size = at_once, .seq_length = 16, .max_sequences = most, .dp_size = 2})
+                      .narrow(0, 0, windows)
+                      .equal(one))
+          << most << ", " << at_once;
+  }
+}
+
 TEST(EvalBatch, has_none_without_a_validation_part) {
-  EXPECT_EQ(num_eval_batches(corpus_of(50, 0), {.batch_size = 8, .seq_length = 16, .max_batches = 9}), 0);
+  EXPECT_EQ(num_eval_batches(corpus_of(50, 0), {.batch_size = 8, .seq_length = 16, .max_sequences = 72}), 0);
 }
 
 }  // namespace

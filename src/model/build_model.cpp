@@ -43,10 +43,7 @@ Model build_model(const Mesh& mesh, const ModelSizes& sizes) {
 }
 
 Model build_logits(const ModelSizes& sizes) {
-  ModelSizes alone = without_draws(sizes);
-  alone.aux_coef = alone.z_coef = 0;
-  alone.aux_group = 0;
-  Writer w = written(Mesh{}, alone, [](Writer& w) {
+  Writer w = written(Mesh{}, for_evaluation(sizes), [](Writer& w) {
     declare_data(w);
     w.model.logits = w.full(code_of(*w.sizes.architecture).write(w).logits);
   });

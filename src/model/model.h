@@ -38,7 +38,7 @@ std::string bias_name(int64_t layer);
 // Outputs nll, aux, chosen and kept.
 Model build_model(const Mesh& mesh, const ModelSizes& sizes);
 
-// Without loss and draws: outputs the logits [T, V]; needs ids and, with experts, mask. One rank.
+// Without loss, as for_evaluation says: outputs the logits [T, V]; needs ids and, with experts, mask. One rank.
 Model build_logits(const ModelSizes& sizes);
 
 }  // namespace plait

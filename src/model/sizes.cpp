@@ -31,7 +31,11 @@ void fill_gate(ModelSizes& s, const Config& c) {
   s.aux_coef = aux_coef(c);
   if (s.aux_coef != 0) s.aux_group = aux_group(c, gate.loss);
   s.noise = gate.noise;
-  if (gate.route->chooser == Chooser::group) s.group = gate_group(c);
+  const Chooser chooser = gate.route->chooser;
+  if (chooser == Chooser::group) s.group = gate_group(c), s.eval_group = 1;
+  if (chooser != Chooser::expert) return;
+  s.eval_group = c.moe.group > 0 ? c.moe.group : c.train.seq_length;
+  s.eval_capacity = expert_capacity(c, s.eval_group);
 }
 
 void fill_experts(ModelSizes& s, const Config& c) {
@@ -82,12 +86,17 @@ ModelSizes model_sizes(const Config& c) {
   return s;
 }
 
-ModelSizes without_draws(const ModelSizes& sizes) {
+ModelSizes for_evaluation(const ModelSizes& sizes) {
   ModelSizes s = sizes;
   s.rule.sample = Sample::none;
   s.noise = false;
   s.jitter = 0;
-  if (s.drop == Drop::rts) s.drop = Drop::position;
+  s.drop = Drop::none;
+  s.group = s.eval_group;
+  s.capacity = s.eval_capacity;
+  s.counted = s.capacity > 0;
+  s.aux_coef = s.z_coef = 0;
+  s.aux_group = 0;
   return s;
 }
 

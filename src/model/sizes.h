@@ -35,7 +35,10 @@ struct ModelSizes {
   Normalize normalize = Normalize::before;
   Drop drop = Drop::none;
   int64_t group = 0;     // tokens of a gate group; 0 = dropless
-  int64_t capacity = 0;  // slots an expert has for each group; 0 = dropless
+  int64_t capacity = 0;  // routes an expert has room for in each group; 0 = dropless
+  bool counted = false;  // rows lie in no slots, though there is a capacity: they travel with their counts
+  // What evaluation takes for these two, see for_evaluation.
+  int64_t eval_group = 0, eval_capacity = 0;
   GateRule rule = {};    // `stream` is set by layer
   double jitter = 0;     // of the gate's input, in training
   double bias_rate = 0;  // of gates with a bias: how far it moves in a step
@@ -55,6 +58,7 @@ struct ModelSizes {
   KeepMoves keep_moves = KeepMoves::all;
 
   int64_t tokens() const { return sequences * positions; }
+  int64_t slots() const { return counted ? 0 : capacity; }  // of an expert in a padded buffer; 0: rows are ragged
   int64_t backward_chunks() const { return chunks_backward ? chunks_backward : chunks; }
   int64_t parts() const { return std::max(chunks, backward_chunks()); }  // of the rows, that experts compute apart
   int64_t head_size() const { return width / heads; }
@@ -71,8 +75,11 @@ struct ModelSizes {
 // family slices the slots.
 ModelSizes model_sizes(const Config& config);
 
-// Without anything random: random priorities become first come.
-ModelSizes without_draws(const ModelSizes& sizes);
+// How a model is judged and goes on with a text: nothing is drawn and nothing dropped, so that what a token gets
+// depends on neither batch nor layout, and there are no losses of gates. Where a gate group shares out its tokens, each
+// token alone goes to its best expert; where experts choose, they choose among those of one sequence (or of moe.group
+// where that is a number), as many as moe.capacity gives them there.
+ModelSizes for_evaluation(const ModelSizes& sizes);
 
 // The same model on a batch of `sequences` in the world. REQUIRES that gate groups divide what a rank then gates.
 ModelSizes with_batch(const ModelSizes& sizes, int64_t sequences, int64_t positions);

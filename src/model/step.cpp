@@ -205,7 +205,7 @@ TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimiz
 }
 
 Evaluation build_evaluation(const Mesh& mesh, const ModelSizes& sizes) {
-  Model model = build_model(mesh, without_draws(sizes));
+  Model model = build_model(mesh, for_evaluation(sizes));
   model.schedule.outputs = {model.nll};
   const Schedule used = drop_unused(model.schedule);
   return {lower(in_chunks(used, sizes)), model.nll};

@@ -35,7 +35,7 @@ struct Sections {
 };
 TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimizer& optimizer, Sections sections = {});
 
-// Forward only, of a model's outputs, without draws; lowered.
+// Forward only, of a model's loss, as for_evaluation says; lowered.
 struct Evaluation {
   Schedule schedule;
   ValueId nll = -1;

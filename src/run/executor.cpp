@@ -11,12 +11,19 @@
 namespace plait {
 
 Executor::Executor(Schedule schedule, RankContext context, Keep keep)
+    : Executor(std::move(schedule), context, std::move(keep),
+               std::make_shared<Buffers>([context](int64_t bytes) { return context.memory(bytes); })) {}
+
+Executor::Executor(Schedule schedule, RankContext context, const Executor& other)
+    : Executor(std::move(schedule), context, {}, other.buffers_) {}
+
+Executor::Executor(Schedule schedule, RankContext context, Keep keep, std::shared_ptr<Buffers> buffers)
     : schedule_(std::move(schedule)),
       context_(context),
       types_(check(schedule_)),
       tags_(memory_tags(schedule_, types_)),
       groups_(schedule_.mesh, context),
-      buffers_(std::make_shared<Buffers>([context](int64_t bytes) { return context.memory(bytes); })),
+      buffers_(std::move(buffers)),
       values_(schedule_.names.size()) {
   const bool on_lanes = context_.lanes && context_.world;
   lane_ = on_lanes ? lanes(schedule_, context_.lanes->ranks_per_node) : without_lanes(schedule_);
@@ -163,7 +170,7 @@ void Executor::perform(int index) {
     Call call(in, out, prepared.memory, buffers_);
     prepared.kernel(call);
   } catch (const kernels::GateFault& e) {
-    throw StepFault(fmt::format("%{}: {}", schedule_.names[step.out.front()], e.what()));
+    throw NotFinite(fmt::format("%{}: {}", schedule_.names[step.out.front()], e.what()));
   } catch (const c10::Error& e) {
     throw StepFault(fmt::format("step {} {} -> %{}: {}", index, schedule_.title(step),
                                 schedule_.names[step.out.front()], e.what_without_backtrace()));

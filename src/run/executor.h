@@ -16,6 +16,11 @@ struct StepFault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A gate's logit that is not finite.
+struct NotFinite : StepFault {
+  using StepFault::StepFault;
+};
+
 // What a run is fed: a data or scalar leaf by name, for micro-batch `micro` (0 for scalars).
 using Feed = std::function<at::Tensor(const std::string& leaf, int micro)>;
 
@@ -36,6 +41,8 @@ class Executor {
  public:
   // `schedule` is lowered. Throws TypeFault.
   Executor(Schedule schedule, RankContext context, Keep keep = {});
+  // With the buffers of another executor of this rank, which never runs at the same time.
+  Executor(Schedule schedule, RankContext context, const Executor& other);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
@@ -65,6 +72,8 @@ class Executor {
     StepMemory memory;
     std::vector<ValueId> freed;  // after the step
   };
+
+  Executor(Schedule schedule, RankContext context, Keep keep, std::shared_ptr<Buffers> buffers);
 
   void prepare_steps();
   void prepare_memory();

@@ -51,18 +51,13 @@ class Speaker {
   }
 
  private:
-  // Nothing is dropped when text is made: whole windows are not what the gate groups of training were. Balanced
-  // assignment of one token alone is its best expert.
   ModelSizes sizes() const {
     Config c = config_;
     c.mesh = {.tp = 1, .ep = 1, .esp = 1, .dp = 1, .threads = 1};
     c.schedule = {.moe = &families::ted};
-    const Chooser chooser = c.moe.gate->route->chooser;
-    if (chooser == Chooser::expert && num_expert_layers(c) > 0)
+    if (c.moe.gate->route->chooser == Chooser::expert && num_expert_layers(c) > 0)
       input_error("moe.gate = \"{}\" lets later tokens decide about earlier ones: it cannot go on with a text",
                   c.moe.gate->name);
-    if (chooser == Chooser::group) c.moe.group = 1;
-    c.moe.capacity.reset();
     return model_sizes(c);
   }
 

@@ -150,6 +150,8 @@ class Walk {
     try {
       r.result = trainer_.step(step, r.lr);
       expects_finite(r.result);
+    } catch (const NotFinite& e) {
+      throw StepFault(fmt::format("training step {}: {}; {}", step + 1, e.what(), advice()));
     } catch (const StepFault& e) {
       throw StepFault(fmt::format("training step {}: {}", step + 1, e.what()));
     }
@@ -183,20 +185,22 @@ class Walk {
         {"loss", r.nll}, {"auxiliary loss", r.aux}, {"gradient norm", r.skipped ? 0 : r.grad_norm}};
     for (const auto& [what, value] : values)
       if (!std::isfinite(value))
-        throw StepFault(fmt::format("the {} is {}; {}", what, std::isnan(value) ? "nan" : "infinite", advice()));
+        throw NotFinite(fmt::format("the {} is {}", what, std::isnan(value) ? "nan" : "infinite"));
     learned_ = learned_ || !r.skipped;
     skips_ = r.skipped && r.loss_scale <= config_.train.min_loss_scale ? skips_ + 1 : 0;
     if (skips_ == kMostSkips)
-      throw StepFault(
+      throw NotFinite(
           fmt::format("a gradient was not finite in each of the last {} steps, at the smallest loss scale "
-                      "(train.min_loss_scale = {}); {}",
-                      kMostSkips, config_.train.min_loss_scale, advice()));
+                      "(train.min_loss_scale = {})",
+                      kMostSkips, config_.train.min_loss_scale));
   }
 
   std::string advice() const {
-    return fmt::format("{}: go on with a lower optim.lr, or see where it begins with `plait verify {}/{} --locate`",
-                       saved_ > 0 ? "the last checkpoint is as it was" : "there is no checkpoint yet", config_.log.dir,
-                       kResolvedConfig);
+    const bool saved = saved_ > 0;
+    return fmt::format(
+        "{}: go on with a lower optim.lr, or see where it begins, replayed from {}, with `plait verify {}/{} --replay`",
+        saved ? "the last checkpoint is as it was" : "there is no checkpoint yet", saved ? "there" : "the start",
+        config_.log.dir, kResolvedConfig);
   }
 
   void expects_learning() const {

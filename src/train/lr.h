@@ -1,4 +1,6 @@
-// The learning rate of an update: linear warm-up, then a cosine down to its lowest value at the last update.
+// The learning rate of an update: linear warm-up, then a cosine down to its lowest value at the last update. Also where
+// a single update follows the warm-up that one is the last; a run that the warm-up fills never falls, and one of a
+// single update without a warm-up makes it at the highest.
 #pragma once
 #include <cstdint>
 

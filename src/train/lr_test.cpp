@@ -26,5 +26,16 @@ TEST(LearningRate, needs_no_warm_up_and_no_second_step) {
   EXPECT_DOUBLE_EQ((LearningRate{.highest = 1, .lowest = 0, .steps = 1}.at(0)), 1);
 }
 
+TEST(LearningRate, is_the_lowest_at_the_last_step_however_short_the_run_is_behind_its_warm_up) {
+  for (int64_t warmup : {0, 1, 4})
+    for (int64_t more : {1, 2, 3}) {
+      const LearningRate lr{.highest = 1, .lowest = 0.2, .warmup_steps = warmup, .steps = warmup + more};
+      if (lr.steps == 1) continue;
+      EXPECT_DOUBLE_EQ(lr.at(lr.steps - 1), 0.2) << warmup << " + " << more;
+      EXPECT_DOUBLE_EQ(lr.at(lr.steps), 0.2) << warmup << " + " << more;
+      if (more == 3) EXPECT_DOUBLE_EQ(lr.at(warmup + 1), 0.6) << "half way down";
+    }
+}
+
 }  // namespace
 }  // namespace plait

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/errors.h"
 #include "plan/simulate.h"
@@ -48,6 +49,15 @@ TrainingStep build_step(const RunShape& shape) {
   return step;
 }
 
+ModelSizes evaluated_at_once(const RunShape& shape) {
+  const ModelSizes& s = shape.sizes;
+  if (!s.capacity || s.eval_capacity) return s;
+  const int64_t dp = shape.mesh.extent(Axis::dp), tp = shape.mesh.extent(Axis::tp), all = s.sequences / dp;
+  const int64_t whole = tp / std::gcd(tp, s.positions);  // sequences that tp cuts evenly
+  const int64_t fit = all * s.capacity * s.experts / (s.group * s.top_k);
+  return with_batch(s, dp * std::clamp(fit / whole * whole, whole, all), s.positions);
+}
+
 RunShape one_rank(const RunShape& shape) {
   RunShape one = shape;
   one.mesh = Mesh();
@@ -80,6 +90,14 @@ data::CorpusSource corpus_source(const Config& config) {
           .validation_fraction = config.data.validation,
           .seq_length = config.train.seq_length,
           .vocab_size = config.model.vocab_size};
+}
+
+data::BatchPlan batch_plan(const Config& config, const RunShape& shape) {
+  return {.seed = static_cast<uint64_t>(config.train.seed),
+          .batch_size = config.train.batch_size,
+          .seq_length = config.train.seq_length,
+          .num_micro = shape.num_micro,
+          .dp_size = shape.mesh.extent(Axis::dp)};
 }
 
 launch::RankOptions rank_options(const Config& config) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 
+#include "data/batch.h"
 #include "data/corpus.h"
 #include "kernels/cpu/optimizer.h"
 #include "launch/rank_options.h"
@@ -28,6 +29,9 @@ RunShape run_shape(const Planned& run);
 Mesh mesh_of(const Config& config);
 // The same numbers on one rank: same micro-batches, gate groups and capacity.
 RunShape one_rank(const RunShape& shape);
+// The sizes of what evaluation computes at once: a micro-batch, or fewer sequences where nothing is dropped and a
+// training step keeps fewer rows than that, so that it needs no more memory; at least one for each data rank.
+ModelSizes evaluated_at_once(const RunShape& shape);
 // The step that a run of this shape performs.
 TrainingStep build_step(const RunShape& shape);
 
@@ -37,5 +41,8 @@ launch::RankOptions rank_options(const Config& config);
 at::ScalarType dtype_of(const Config& config);
 
 data::CorpusSource corpus_source(const Config& config);
+
+// How the batches of a run are cut.
+data::BatchPlan batch_plan(const Config& config, const RunShape& shape);
 
 }  // namespace plait

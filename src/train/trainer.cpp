@@ -67,11 +67,7 @@ int64_t step_key(uint64_t seed, int64_t micro_batch) {
 }  // namespace
 
 StepResult Trainer::step(int64_t step, double lr) {
-  const data::BatchPlan plan{.seed = static_cast<uint64_t>(config_.train.seed),
-                             .batch_size = config_.train.batch_size,
-                             .seq_length = config_.train.seq_length,
-                             .num_micro = shape_.num_micro,
-                             .dp_size = shape_.mesh.extent(Axis::dp)};
+  const data::BatchPlan plan = batch_plan(config_, shape_);
   BatchShape tokens{shape_.sizes.tokens(), shape_.sizes.tokens() * shape_.num_micro};
   const int dp_rank = shape_.mesh.coordinate(context_.rank, Axis::dp);
   data::Batch batch;
@@ -117,17 +113,17 @@ StepResult Trainer::result() const {
 
 std::optional<double> Trainer::evaluate(const std::function<bool()>& leave) {
   if (!evaluation_) {
-    Evaluation evaluation = build_evaluation(shape_.mesh, shape_.sizes);
+    Evaluation evaluation = build_evaluation(shape_.mesh, evaluated_at_once(shape_));
     evaluation_nll_ = evaluation.nll;
-    evaluation_ = std::make_unique<Executor>(std::move(evaluation.schedule), context_);
+    evaluation_ = std::make_unique<Executor>(std::move(evaluation.schedule), context_, executor_);
   }
   const Schedule& s = evaluation_->schedule();
   for (const Leaf& leaf : s.leaves)
     if (leaf.kind == LeafKind::parameter || leaf.kind == LeafKind::state)
       evaluation_->bind(s.names[leaf.value], executor_.bound(s.names[leaf.value]));
-  const data::EvalPlan plan{.batch_size = shape_.sizes.sequences,
+  const data::EvalPlan plan{.batch_size = evaluated_at_once(shape_).sequences,
                             .seq_length = shape_.sizes.positions,
-                            .max_batches = config_.train.eval_batches,
+                            .max_sequences = config_.train.eval_batches * config_.train.batch_size,
                             .dp_size = shape_.mesh.extent(Axis::dp)};
   const int dp_rank = shape_.mesh.coordinate(context_.rank, Axis::dp);
   double sum = 0, targets = 0;

@@ -31,8 +31,8 @@ class Trainer {
   // Update number `step` (from 0). Every rank calls it.
   StepResult step(int64_t step, double lr);
 
-  // Mean loss over the validation batches, nats a token. Every rank calls it. `leave`, asked before each batch, gives
-  // the same at all ranks; true ends it without a value.
+  // Mean loss over all targets of the validation batches, nats a token: whatever the micro-batch, layout and family.
+  // Every rank calls it. `leave`, asked before each batch, gives the same at all ranks; true ends it without a value.
   std::optional<double> evaluate(const std::function<bool()>& leave = {});
 
   // Parameters and moments, whole, on every rank; the lists of a checkpoint and a function that gathers for it.

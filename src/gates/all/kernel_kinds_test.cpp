@@ -173,6 +173,15 @@ TEST(BaseGate, shares_thousands_of_tokens_that_agree_among_many_experts) {
   EXPECT_TRUE(load.eq(64).all().item<bool>());
 }
 
+TEST(BaseGate, of_groups_of_one_token_gives_each_its_best_expert) {
+  const at::Tensor logits = random({200, 6}, at::kDouble);
+  const std::vector<int64_t> idx = values(routed(logits, {.gate = &base_route, .top_k = 1, .group = 1}).idx_TK);
+  for (int64_t t = 0; t < 200; ++t)
+    EXPECT_EQ(idx[static_cast<size_t>(t)], logits[t].argmax().item<int64_t>()) << "token " << t;
+  EXPECT_EQ(values(routed(at::zeros({2, 3}), {.gate = &base_route, .top_k = 1, .group = 1}).idx_TK),
+            (std::vector<int64_t>{0, 0}));
+}
+
 TEST(BaseGate, gives_equal_affinities_to_the_lower_expert_first) {
   const RouteOptions options{.gate = &base_route, .top_k = 1};
   EXPECT_EQ(values(routed(at::zeros({5, 3}), options).idx_TK), (std::vector<int64_t>{0, 1, 2, 0, 1}));

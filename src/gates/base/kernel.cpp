@@ -121,13 +121,16 @@ void assign_group(const Rows<T>& rows, const Choice<T>& to, int64_t first) {
   std::vector<int64_t> tokens;
   for (int64_t t = first; t < first + rows.group(); ++t)
     if (real(rows.mask, t)) tokens.push_back(t);
-  Assignment assignment(affinities(rows, tokens), rows.experts);
+  std::vector<int64_t> affinity = affinities(rows, tokens);
+  const auto give = [&](int64_t token, int64_t e) {
+    to.idx[token] = e;
+    to.score[token] = sigmoid(rows.row(token)[e]);
+  };
+  if (tokens.size() == 1) return give(tokens[0], std::ranges::max_element(affinity) - affinity.begin());
+  Assignment assignment(std::move(affinity), rows.experts);
   int64_t e = 0;
   for (const std::vector<int64_t>& held : assignment.solve()) {
-    for (int64_t n : held) {
-      to.idx[tokens[n]] = e;
-      to.score[tokens[n]] = sigmoid(rows.row(tokens[n])[e]);
-    }
+    for (int64_t n : held) give(tokens[n], e);
     ++e;
   }
 }

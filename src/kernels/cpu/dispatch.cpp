@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "kernels/cpu/kernel.h"
@@ -176,6 +177,8 @@ void count_within(const ArrivedRows& arrived, const at::Tensor& table, const at:
   const int64_t each = table.numel() / cells / nodes;  // experts of a node
   const int64_t *kept = in<int64_t>(arrived.kept_RK), *rows = in<int64_t>(arrived.rows);
   int64_t *count = out<int64_t>(table), *place = out<int64_t>(row_RK);
+  expects(std::accumulate(rows, rows + nodes * cells, int64_t{0}) * top_k == arrived.kept_RK.numel(),
+          "count_within: rows and their table differ");
   // f(route, its cell of the table) for the routes that are here.
   const auto each_route = [&](auto f) {
     int64_t route = 0;
@@ -185,7 +188,6 @@ void count_within(const ArrivedRows& arrived, const at::Tensor& table, const at:
           const int64_t expert = kept[route] - arrived.first_expert;
           if (kept[route] >= 0 && expert >= n * each && expert < (n + 1) * each) f(route, expert * cells + c);
         }
-    expects(route == arrived.kept_RK.numel(), "count_within: rows and their table differ");
   };
   std::fill_n(count, table.numel(), 0);
   std::fill_n(place, arrived.kept_RK.numel(), -1);

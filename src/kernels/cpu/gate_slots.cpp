@@ -28,15 +28,17 @@ struct Capacity {
   }
 };
 
-// The routes to one expert: those with the greatest keys first, equal ones in their order; then `kept` of them in
-// order.
+// Of the routes to one expert those that it keeps, in their order: the ones with the greatest keys, of equal keys the
+// first.
 template <class Key>
-void keep_greatest(std::vector<int64_t>& routes, int64_t kept, Key key) {
+std::vector<int64_t> greatest(const std::vector<int64_t>& routes, int64_t kept, Key key) {
   std::vector<std::pair<double, int64_t>> keyed;
   for (int64_t r : routes) keyed.emplace_back(key(r), r);
   std::stable_sort(keyed.begin(), keyed.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (int64_t i = 0; i < kept; ++i) routes[i] = keyed[i].second;
-  std::sort(routes.begin(), routes.begin() + kept);
+  std::vector<int64_t> best(kept);
+  for (int64_t i = 0; i < kept; ++i) best[i] = keyed[i].second;
+  std::sort(best.begin(), best.end());
+  return best;
 }
 
 // For each expert of a group: the routes it keeps get slot 0, 1, ..., the others -1.
@@ -52,9 +54,10 @@ void give_slots(const Capacity<T>& c, const Group& group) {
     std::vector<int64_t>& routes = queue[e];
     const auto size = static_cast<int64_t>(routes.size());
     const int64_t kept = options.drop == Drop::none ? size : std::min(size, options.capacity);
-    if (options.drop == Drop::probs && kept < size) keep_greatest(routes, kept, [&](int64_t r) { return c.score[r]; });
+    if (options.drop == Drop::probs && kept < size)
+      routes = greatest(routes, kept, [&](int64_t r) { return c.score[r]; });
     if (options.drop == Drop::rts && kept < size)
-      keep_greatest(routes, kept, [&](int64_t r) { return c.rows.extras.priority.uniform(r / options.top_k, e); });
+      routes = greatest(routes, kept, [&](int64_t r) { return c.rows.extras.priority.uniform(r / options.top_k, e); });
     for (int64_t i = 0; i < kept; ++i) c.slot[routes[i]] = i;
   }
 }

@@ -88,12 +88,25 @@ std::vector<ValueId> write_hash_route(Writer& w, ValueId mask) {
   return w.b.add_all(HashRoute{s.experts, s.top_k, s.capacity, s.group}, {gate_data(w, "ids"), mask}, "route");
 }
 
+// Whether the tokens that one rank gates are no whole gate groups.
+bool cuts_groups(const Writer& w) {
+  const bool part = w.sizes.family->at_gate == FamilySpec::AtGate::part;
+  return part && w.sizes.group > 0 && w.sizes.tokens() / w.b.mesh().count(w.gated) % w.sizes.group != 0;
+}
+
 std::vector<ValueId> write_route(Writer& w, const Scores& x, int64_t layer) {
   const Route route = route_of(w.sizes, layer);
   std::vector<ValueId> operands = {x.chosen_by, x.mask};
   if (route.gate->bias) operands.push_back(write_bias(w, layer));
   if (route.draws()) operands.push_back(data(w, "step_key"));
   return w.b.add_all(route, operands, "route");
+}
+
+// The choice of tokens that tp ranks have in parts, made where they are whole; each rank goes on with its own.
+std::vector<ValueId> write_whole_route(Writer& w, Scores x, int64_t layer) {
+  x.chosen_by = w.b.join(x.chosen_by, w.tp, "T");
+  x.mask = data(w, "mask");
+  return w.b.move_all(write_route(w, x, layer), slice_legs(w.tp, "T"));
 }
 
 // The routes that the auxiliary loss counts: of the best scores, whatever the bias (DeepSeek-V3).
@@ -127,7 +140,9 @@ GateSums write_sums(Writer& w, const Gated& gated, const Scores& x) {
 
 Gated write_gate(Writer& w, ValueId h, int64_t layer) {
   const Scores x = write_scores(w, h, layer);
-  const std::vector<ValueId> routes = x.logits < 0 ? write_hash_route(w, x.mask) : write_route(w, x, layer);
+  const std::vector<ValueId> routes = x.logits < 0      ? write_hash_route(w, x.mask)
+                                      : !cuts_groups(w) ? write_route(w, x, layer)
+                                                        : write_whole_route(w, x, layer);
   Gated gated{routes[0], routes[1], routes[2], {}};
   gated.sums = write_sums(w, gated, x);
   gated.sums.layer = layer;

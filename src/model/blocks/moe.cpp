@@ -12,7 +12,7 @@
 namespace plait {
 namespace {
 
-bool slices_rows(const ModelSizes& s) { return s.family->cuts_rows() && (s.slice_rows || s.capacity > 0); }
+bool slices_rows(const ModelSizes& s) { return s.family->cuts_rows() && (s.slice_rows || s.slots() > 0); }
 
 // What `hoist` makes of that: each rank encodes its slice of the gated tokens, and joins tokens instead of their rows.
 bool slices_tokens(const ModelSizes& s) { return s.family->cuts_rows() && !slices_rows(s); }
@@ -20,7 +20,7 @@ bool slices_tokens(const ModelSizes& s) { return s.family->cuts_rows() && !slice
 // The dim on which a rank of this atom holds its share of the rows before they leave: a group digit, or slots.
 std::string own_dim(const Writer& w, Atom atom) {
   const bool slots =
-      w.sizes.capacity > 0 && w.sizes.family->cuts_rows() && std::find(w.tp.begin(), w.tp.end(), atom) != w.tp.end();
+      w.sizes.slots() > 0 && w.sizes.family->cuts_rows() && std::find(w.tp.begin(), w.tp.end(), atom) != w.tp.end();
   return slots ? "C" : group_dim(atom);
 }
 
@@ -177,10 +177,10 @@ MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer) {
                 .gated = write_gate(w, h, layer),
                 .routing = {.id = fmt::format("r{}", layer), .experts = s.experts, .top_k = s.routes()}};
   if (slices_tokens(s)) slice_tokens(w, routed);
-  routed.routing.capacity = s.capacity;
-  routed.routing.group = s.capacity ? s.group : 0;
-  routed.routing.chunks = s.capacity ? 1 : s.parts();
-  const ValueId y = s.capacity ? through_slots(w, routed, layer) : through_rows(w, routed, layer);
+  routed.routing.capacity = s.slots();
+  routed.routing.group = s.slots() ? s.group : 0;
+  routed.routing.chunks = s.slots() ? 1 : s.parts();
+  const ValueId y = s.slots() ? through_slots(w, routed, layer) : through_rows(w, routed, layer);
   MoeTerms moe{{from_gate(w, y)}, routed.gated.sums};
   if (s.shared_experts > 0) moe.terms.push_back(write_shared_experts(w, normed, layer));
   return moe;
