@@ -6,6 +6,7 @@
 
 #include "apps/apps.h"
 #include "apps/command_line.h"
+#include "apps/drawing_files.h"
 #include "base/files.h"
 #include "base/table.h"
 #include "base/units.h"
@@ -80,7 +81,7 @@ RunObserver observer(const Planned& run, const std::string& trace) {
                   .saved = [](const std::string& folder) { fmt::print("saved {}\n", folder); }};
   if (trace.empty()) return all;
   all.timeline = [&](const Schedule& schedule, const Timeline& timeline) {
-    write_text(trace, chrome_trace(drawing(schedule, run.machine, config.log.dir + ", the last step", timeline)));
+    write_of_first(trace, chrome_trace(drawing(schedule, run.machine, config.log.dir + ", the last step", timeline)));
     fmt::print("{}\n", trace);
   };
   return all;

@@ -21,4 +21,13 @@ struct PartSpan {
 // The parts of the step as its first rank computes them, one after the other.
 std::vector<PartSpan> part_spans(const Drawing& drawing);
 
+// "l1", "l1 backward".
+bool is_layer(const std::string& part);
+
+// "l1 b" of "l1 backward", "l1 a" of "l1 again": for where there is little room.
+std::string short_name(const std::string& part);
+
+// "l1-l22 backward" of "l1 backward" and "l22 backward"; of one name that.
+std::string range_name(const std::string& first, const std::string& last);
+
 }  // namespace plait

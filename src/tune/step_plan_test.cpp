@@ -37,6 +37,24 @@ TEST(StepPlan, takes_the_time_that_choices_are_told_by) {
   }
 }
 
+// In any order of the list.
+TEST(StepNotes, say_update_of_what_updates_alone) {
+  const StepPlan plan =
+      plan_step({config({"schedule.lanes=true", "schedule.order=overlap", "train.micro_batch_size=8"})});
+  int updates = 0, gradients = 0, backward = 0;
+  for (const StepNote& note : step_notes(plan.schedule, check(plan.schedule), plan.costs)) {
+    if (note.part == "update") {
+      EXPECT_TRUE(note.name.starts_with("update.")) << note.name;
+      ++updates;
+    }
+    gradients += note.part == "gradients";
+    backward += note.part == "l0 backward" && note.kind == StepKind::product;
+  }
+  EXPECT_GT(updates, 10);
+  EXPECT_GT(gradients, 0);
+  EXPECT_GE(backward, 10) << "products of weights' gradients too";
+}
+
 TEST(Figures, of_the_critical_path_add_up_to_the_step) {
   for (const char* lanes : {"schedule.lanes=false", "schedule.lanes=true"}) {
     const std::vector<Figure> all = figures(plan_step({config({lanes, "train.micro_batch_size=8"})}));
