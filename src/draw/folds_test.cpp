@@ -109,6 +109,16 @@ TEST(TimeAxis, cuts_out_what_is_not_drawn) {
   EXPECT_FALSE(axis.hides(7, 9));
 }
 
+TEST(TimelineSvg, underlines_the_critical_path) {
+  Drawing d = of_parts({"l0", "l1", "l2", "head"});
+  EXPECT_EQ(count(timeline_svg(d), "critical path"), 0);
+  d.path = {{.step = 0, .start = 0, .end = 1}, {.step = 1, .start = 1, .end = 2}, {.step = 3, .start = 3, .end = 4}};
+  const std::string svg = timeline_svg(d);
+  EXPECT_EQ(count(svg, "underlined: the critical path"), 1);
+  EXPECT_EQ(count(svg, "class=\"path\""), 1 + 2) << "of the legend, of two steps in a row, of the last one";
+  EXPECT_EQ(count(timeline_html(d), "\"path\":[[0,2],[3,4]]"), 1);
+}
+
 TEST(TimelineSvg, names_narrow_parts_together) {
   std::vector<std::string> parts = {"embed"};
   for (int l = 9; l-- > 0;)

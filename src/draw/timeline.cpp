@@ -171,11 +171,13 @@ std::vector<std::string> lane_names() { return {"compute", "node", "network"}; }
 
 Drawing drawing(const Schedule& schedule, const Machine& machine, std::string title, Timeline timeline) {
   const Types types = check(schedule);
+  std::vector<CriticalStep> path = critical_path(schedule, timeline);
   return {.title = std::move(title),
           .timeline = std::move(timeline),
           .notes = step_notes(schedule, types, step_costs(schedule, types, machine)),
           .lanes = lane_names(),
           .repeat = schedule.repeat,
+          .path = std::move(path),
           .memory = plan_memory(schedule, types, {}).curve};
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 
+#include "plan/critical_path.h"
 #include "plan/memory.h"
 #include "plan/simulate.h"
 
@@ -32,6 +33,7 @@ struct Drawing {
   std::vector<StepNote> notes;     // by step
   std::vector<std::string> lanes;  // names, by lane
   std::optional<Repeat> repeat = {};
+  std::vector<CriticalStep> path = {};  // underlined
   // By place in the issue order, of the first rank: drawn above the lanes of the page. Empty: not drawn.
   std::vector<MemoryUse> memory = {};
 };

@@ -43,8 +43,11 @@ std::string note_json(const StepNote& note) {
 }
 
 std::string row_json(const Drawing& drawing, const TimelineRow& row) {
-  return fmt::format(R"({{"rank":{},"lane":{},"busy":{:.9g},"boxes":{}}})", row.rank, quoted(drawing.lanes[row.lane]),
-                     row.busy, list(row.spans, [](const TimeSpan* span) {
+  return fmt::format(R"({{"rank":{},"lane":{},"busy":{:.9g},"path":{},"boxes":{}}})", row.rank,
+                     quoted(drawing.lanes[row.lane]), row.busy,
+                     list(critical_stretches(drawing, row),
+                          [](const CriticalStretch& s) { return fmt::format("[{:.9g},{:.9g}]", s.start, s.end); }),
+                     list(row.spans, [](const TimeSpan* span) {
                        const std::string met = span->met > span->start ? fmt::format(",{:.9g}", span->met) : "";
                        return fmt::format("[{},{:.9g},{:.9g}{}]", span->step, span->start, span->end, met);
                      }));

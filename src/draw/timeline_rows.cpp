@@ -19,6 +19,18 @@ std::vector<TimelineRow> timeline_rows(const Drawing& drawing) {
   return sorted;
 }
 
+std::vector<CriticalStretch> critical_stretches(const Drawing& drawing, const TimelineRow& row) {
+  std::vector<CriticalStretch> all;
+  for (const CriticalStep& c : drawing.path) {
+    if (c.rank != row.rank || c.lane != row.lane || c.end <= c.start) continue;
+    if (!all.empty() && c.start <= all.back().end)
+      all.back().end = c.end;
+    else
+      all.push_back({c.start, c.end});
+  }
+  return all;
+}
+
 std::vector<PartSpan> part_spans(const Drawing& drawing) {
   std::vector<PartSpan> parts;
   for (const TimeSpan& span : drawing.timeline.spans) {

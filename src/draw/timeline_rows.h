@@ -13,6 +13,12 @@ struct TimelineRow {
 // The rows that have something to show, by rank and lane. They point into the drawing.
 std::vector<TimelineRow> timeline_rows(const Drawing& drawing);
 
+// Of a row, by start: the stretches that lie on the critical path, in s.
+struct CriticalStretch {
+  double start = 0, end = 0;
+};
+std::vector<CriticalStretch> critical_stretches(const Drawing& drawing, const TimelineRow& row);
+
 struct PartSpan {
   std::string name;
   double start = 0, end = 0;

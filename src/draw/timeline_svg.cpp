@@ -24,6 +24,7 @@ text { font: 11px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #757d8
 .title { font-size: 14px; font-weight: 600 } .panel { font-weight: 600 } .end { text-anchor: end } .mid { text-anchor: middle }
 .in { fill: #ffffff; font-size: 10px; pointer-events: none } .dark { fill: #111111 } .lane { fill: #7d8590; fill-opacity: .1 }
 .grid { stroke: #7d8590; stroke-opacity: .25 } .part { fill: #7d8590; fill-opacity: .16 } .equal { fill: none; stroke: #7d8590 }
+.path { fill: #757d87 }
 .box { shape-rendering: crispEdges } .wait { shape-rendering: crispEdges } .wait, .pale { fill-opacity: .3 }
 </style>
 )";
@@ -89,7 +90,7 @@ void text(Page& page, std::string_view kind, double x, double y, std::string_vie
 void key(Page& page, double& at, const std::string& look, std::string_view words) {
   page.out += fmt::format("<rect x=\"{:.1f}\" y=\"31\" width=\"10\" height=\"10\" rx=\"2\" {}/>\n", at, look);
   text(page, "", at + 15, 40, words);
-  at += 34 + 6.1 * static_cast<double>(words.size());
+  at += 32 + 5.8 * static_cast<double>(words.size());
 }
 
 void head(Page& page, std::span<const Drawing> drawings) {
@@ -102,7 +103,11 @@ void head(Page& page, std::span<const Drawing> drawings) {
     key(page, at, fmt::format("fill=\"{}\"", colour(static_cast<StepKind>(k))), name(static_cast<StepKind>(k)));
   if (shows_waiting(drawings))
     key(page, at, fmt::format("class=\"pale\" fill=\"{}\"", colour(StepKind::all_reduce)),
-        "pale: waits for the others of its group");
+        "pale: waiting for its group");
+  if (shows_path(drawings)) {
+    page.out += fmt::format("<rect class=\"path\" x=\"{:.1f}\" y=\"38\" width=\"10\" height=\"2\"/>\n", at);
+    text(page, "", at + 15, 40, "underlined: the critical path");
+  }
 }
 
 // Parts that follow one another and are each too narrow for its name.
@@ -270,6 +275,26 @@ void boxes(Page& page, const Drawing& drawing, const TimelineRow& row, double y)
   flush();
 }
 
+// Lines under the boxes of the critical path; those that are not a pixel apart are one.
+void underline(Page& page, const Panel& panel, size_t row) {
+  Narrow line;
+  const auto flush = [&] {
+    if (line.to > line.from)
+      page.out += fmt::format("<rect class=\"path\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"2\"/>\n",
+                              line.from, panel.y(row) + kRow + .5, std::max(line.to - line.from, 1.));
+  };
+  for (const CriticalStretch& s : critical_stretches(panel.drawing, panel.rows[row])) {
+    if (page.axis.hides(s.start, s.end)) continue;
+    const double from = page.begin(s.start), to = page.end(s.end);
+    if (from - line.to > 1) {
+      flush();
+      line.from = from;
+    }
+    line.to = to;
+  }
+  flush();
+}
+
 void rows(Page& page, const Panel& panel) {
   for (size_t r = 0; r < panel.rows.size(); ++r) {
     const TimelineRow& row = panel.rows[r];
@@ -277,6 +302,7 @@ void rows(Page& page, const Panel& panel) {
          fmt::format("rank {} {} {:.0f}%", row.rank, panel.drawing.lanes[row.lane],
                      100 * row.busy / panel.drawing.timeline.makespan));
     boxes(page, panel.drawing, row, panel.y(r));
+    underline(page, panel, r);
   }
 }
 

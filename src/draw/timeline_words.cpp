@@ -84,6 +84,10 @@ bool shows_waiting(std::span<const Drawing> drawings) {
   });
 }
 
+bool shows_path(std::span<const Drawing> drawings) {
+  return std::ranges::any_of(drawings, [](const Drawing& d) { return !d.path.empty(); });
+}
+
 std::vector<std::string> words_of(std::span<const Drawing> drawings) {
   const Seen seen = seen_in(drawings);
   std::vector<std::string> all;
@@ -94,6 +98,8 @@ std::vector<std::string> words_of(std::span<const Drawing> drawings) {
   else if (!seen.lanes.empty())
     all.push_back(fmt::format("Rows: {}; %: the share of the time in which a row is busy{}.", told(kRows, seen.lanes),
                               shows_waiting(drawings) ? ", waiting counted" : ""));
+  if (shows_path(drawings))
+    all.emplace_back("Critical path: the steps that the time consists of; each waited for the one before it.");
   if (const std::string moves = told(kMoves, seen.titles); !moves.empty()) all.push_back("Messages: " + moves + ".");
   return all;
 }

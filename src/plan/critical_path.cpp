@@ -80,7 +80,7 @@ std::vector<CriticalStep> critical_path(const Schedule& schedule, const Timeline
     const TimeSpan& last = followed.last_comer(*span);
     const TimeSpan* before = followed.before(last);
     const double free = before ? before->end : 0, start = std::min(std::max(last.start, free), span->end);
-    path.push_back({span->rank, span->step, start, span->end, std::max(0.0, start - free)});
+    path.push_back({span->rank, span->lane, span->step, start, span->end, std::max(0.0, start - free)});
     span = before;
   }
   std::ranges::reverse(path);

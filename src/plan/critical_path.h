@@ -6,7 +6,7 @@
 namespace plait {
 
 struct CriticalStep {
-  int rank = 0, step = 0;
+  int rank = 0, lane = 0, step = 0;
   double start = 0;  // s: when all that it waited for was there: the last of its group, where it is a message
   double end = 0;
   double idle = 0;  // s between the end of the one before and its start: handing over; in a measured step also what is

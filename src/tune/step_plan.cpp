@@ -164,7 +164,8 @@ std::string traffic_text(const StepPlan& plan) {
     all.messages += t.messages, all.bytes += t.bytes, all.seconds += t.seconds;
   }
   table.row({"all", "", std::to_string(all.messages), human_bytes(all.bytes), ms(all.seconds)});
-  return table.str();
+  const bool levels = std::ranges::any_of(sent, [](const Traffic& t) { return t.messages == 0; });
+  return table.str() + (levels ? "a message counts where it is slowest, its bytes where they go\n" : "");
 }
 
 std::string critical_path_text(const StepPlan& plan) {

@@ -1,6 +1,6 @@
 const $ = id => document.getElementById(id), c = $('c'), g = c.getContext('2d'), tip = $('tip');
 const LEFT = 150, ROW = 26, GAP = 3, RANKGAP = 14, FOOT = 30, TITLE = 24, BRACKET = 20, PARTS = 28, MEM = 72, CUT = .035;
-const P = D.panels, ONE = P.length === 1;
+const P = D.panels, ONE = P.length === 1, rows = P.flatMap(p => p.rows);
 let from = 0, to = 0, hit = null, drag = null, hidden = [], cut = 0, drawn = 0;
 const secs = s => { for (const [f, u] of [[1, 's'], [1e3, 'ms'], [1e6, 'us']])
     if (Math.abs(s * f) >= 1 || u === 'us') return parseFloat((s * f).toPrecision(4)) + ' ' + u; };
@@ -13,7 +13,8 @@ const key = (colour, words, look = '') => `<span class="key"><i class="${look}" 
 const heading = p => p.title + ': ' + secs(p.whole);
 $('title').textContent = ONE ? heading(P[0]) : P.length + ' schedules on one axis of time';
 $('bar').innerHTML = D.kinds.map(k => key(k[1], k[0])).join('') +
-  (D.waits ? key(D.kinds[4][1], 'pale: waits for the others of its group', 'pale') : '') + '<button id="all">whole step</button>' +
+  (D.waits ? key(D.kinds[4][1], 'pale: waiting for its group', 'pale') : '') +
+  (rows.some(r => r.path.length) ? key('var(--ink)', 'underlined: the critical path', 'line') : '') + '<button id="all">whole step</button>' +
   (ONE && P[0].folds.length ? '<button id="fold"></button>' : '');
 if (P.some(p => p.memory)) $('memory').innerHTML = '<b>memory</b>' + D.classes.map(k => key(k[1], k[0])).join('');
 $('words').innerHTML = D.words.map(w => `<p>${esc(w)}</p>`).join('');
@@ -31,7 +32,7 @@ for (const p of P) {
   y += ROW + RANKGAP; p.bottom = y - RANKGAP;
   p.folds.forEach(f => f.open = !ONE);
 }
-const rows = P.flatMap(p => p.rows), height = y + FOOT;
+const height = y + FOOT;
 
 // What folds leave out is a gap. A place is a length along what is drawn, in seconds; what starts in a gap starts at its
 // end, what ends in one ends at its start.
@@ -101,6 +102,15 @@ function rowBoxes(r) {
   for (const [at, kinds] of shared) {
     const most = Object.keys(kinds).reduce((a, b) => kinds[b] > kinds[a] ? b : a);
     g.fillStyle = D.kinds[most][1]; g.fillRect(at, r.y, 1, ROW);
+  }
+}
+// Under what lies on the critical path.
+function underline(r) {
+  g.fillStyle = css('--ink');
+  for (const [s, e] of r.path) {
+    if (hides(s, e)) continue;
+    const [a, b] = clipped(s, e);
+    if (b >= a) g.fillRect(a, r.y + ROW, Math.max(b - a, 1), 2);
   }
 }
 function outline(r, b, dash) {
@@ -210,7 +220,7 @@ function draw() {
   }
   axis();
   for (const p of P) { memory(p); gaps(p); parts(p); brackets(p); }
-  rows.forEach(rowBoxes); related();
+  rows.forEach(rowBoxes); rows.forEach(underline); related();
 }
 function clamp(a, b) {
   const w = Math.min(Math.max(b - a, drawn * 1e-5), drawn);
