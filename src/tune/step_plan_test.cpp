@@ -55,6 +55,16 @@ TEST(StepNotes, say_update_of_what_updates_alone) {
   EXPECT_GE(backward, 10) << "products of weights' gradients too";
 }
 
+TEST(Figures, of_memory_count_a_value_alike_in_any_order) {
+  for (const char* recompute : {"memory.recompute=none", "memory.recompute=full"}) {
+    const Schedule written = plan_step({config({"schedule.lanes=true", recompute})}).schedule,
+                   overlap = plan_step({config({"schedule.lanes=true", "schedule.order=overlap", recompute})}).schedule;
+    ASSERT_EQ(written.names, overlap.names);
+    const std::vector<MemoryTag> a = memory_tags(written, check(written)), b = memory_tags(overlap, check(overlap));
+    for (size_t v = 0; v < a.size(); ++v) EXPECT_TRUE(a[v] == b[v]) << written.names[v];
+  }
+}
+
 TEST(Figures, of_the_critical_path_add_up_to_the_step) {
   for (const char* lanes : {"schedule.lanes=false", "schedule.lanes=true"}) {
     const std::vector<Figure> all = figures(plan_step({config({lanes, "train.micro_batch_size=8"})}));
