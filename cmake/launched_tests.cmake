@@ -58,5 +58,9 @@ if(MPI_C_FOUND AND PLAIT_MPIRUN)
   plait_launched(lanes_and_uneven_ranks 4 $<TARGET_FILE:across_test> "--gtest_filter=Lanes.give*:UnevenRanks*")
   plait_launched(bench_of_a_machine 4 $<TARGET_FILE:bench_test> "--gtest_filter=BenchMachine*")
   plait_launched(bench_of_a_grid 4 $<TARGET_FILE:bench_test> "--gtest_filter=BenchGrid*")
+  add_test(NAME Mpi.files_are_written_by_the_first_rank
+           COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/launched_files_test.py $<TARGET_FILE:plait>
+           WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(Mpi.files_are_written_by_the_first_rank PROPERTIES TIMEOUT 300 PROCESSORS 2)
   plait_launched(verify 4 $<TARGET_FILE:plait> verify configs/tiny.toml mesh.tp=2 mesh.ep=2 data.path=README.md)
 endif()

@@ -88,6 +88,11 @@ CommandLine& CommandLine::option(const std::string& name, double& into, const st
   return *this;
 }
 
+CommandLine& CommandLine::options(const std::string& name, std::vector<std::string>& into, const std::string& meaning) {
+  parser_->app.add_option(name, into, meaning)->expected(1, -1);
+  return *this;
+}
+
 CommandLine& CommandLine::flag(const std::string& name, bool& into, const std::string& meaning) {
   parser_->app.add_flag(name, into, meaning);
   return *this;

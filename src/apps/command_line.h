@@ -34,6 +34,8 @@ class CommandLine {
   CommandLine& option(const std::string& name, std::string& into, const std::string& meaning);             // "--prompt"
   CommandLine& option(const std::string& name, int64_t& into, const std::string& meaning, Integers range = {});
   CommandLine& option(const std::string& name, double& into, const std::string& meaning, Reals range);
+  CommandLine& options(const std::string& name, std::vector<std::string>& into,
+                       const std::string& meaning);  // "--with a b c": all words up to the next option
   CommandLine& flag(const std::string& name, bool& into, const std::string& meaning);
 
   // CONFIG [section.key=value ...], as most verbs begin.

@@ -15,6 +15,7 @@
 #include "passes/loss.h"
 #include "passes/lower.h"
 #include "passes/named_rewrites.h"
+#include "plan/choose.h"
 #include "plan/memory.h"
 #include "schedule/lanes.h"
 #include "schedule/text.h"
@@ -23,8 +24,6 @@
 
 namespace plait {
 namespace {
-
-constexpr int kMostRanks = 4;  // of which a prediction is drawn; more are one, which stands for all
 
 // What fault lies in a list that was read is told with its file.
 template <class F>
@@ -170,11 +169,10 @@ int draw_file(Arguments arguments) {
   if (!files.any()) input_error("schedule draw {}: into which file? --svg, --html or --trace FILE", setting.path);
   const Schedule s = lowered(read_schedule(setting.path));
   const Machine machine = setting.machine(s.mesh);
-  Timing timing = predicted(s, step_costs(s, check(s), machine), s.mesh.ranks() <= kMostRanks ? s.mesh.ranks() : 1);
-  if (!setting.lanes) std::ranges::fill(timing.lanes, kComputeLane);
   const Drawing picture =
-      drawing(s, machine, fmt::format("{}, predicted on {}", setting.title(s), machine.name), simulate(s, timing));
-  save(files, picture);
+      predicted_drawing(s, machine, fmt::format("{}, predicted on {}", setting.title(s), machine.name),
+                        predicted_timeline(s, machine, setting.node_lanes(s.mesh)));
+  save(files, std::span(&picture, 1));
   fmt::print("{}: {}\n", picture.title, human_seconds(picture.timeline.makespan));
   return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "apps/apps.h"
 #include "apps/command_line.h"
+#include "apps/drawing_files.h"
 #include "apps/room_here.h"
 #include "base/console.h"
 #include "base/files.h"
@@ -86,7 +87,7 @@ RunObserver observer(const Planned& run, const std::string& trace) {
       .note = [](const std::string& line) { say("{}\n", line); }};
   if (trace.empty()) return all;
   all.timeline = [&](const Schedule& schedule, const Timeline& timeline) {
-    write_text(trace, chrome_trace(drawing(schedule, run.machine, config.log.dir + ", the last step", timeline)));
+    write_of_first(trace, chrome_trace(drawing(schedule, run.machine, config.log.dir + ", the last step", timeline)));
     say("{}\n", trace);
   };
   return all;

@@ -18,8 +18,12 @@ struct KindLook {
 
 // Computation in blues and greys, messages in warm colours.
 constexpr KindLook kLooks[kStepKinds] = {
-    {"matrix product", "#3b76d6"}, {"attention", "#7a5fd0"},  {"other op", "#8fa3b8"},       {"update", "#5b6b7c"},
+    {"matrix product", "#3472d2"}, {"attention", "#7a5fd0"},  {"other op", "#8fa3b8"},       {"update", "#5b6b7c"},
     {"all_reduce", "#d64f4f"},     {"all_gather", "#e39a2d"}, {"reduce_scatter", "#c9772b"}, {"all_to_all", "#2a9d6f"}};
+
+// By MemoryClass: states in dark greens, activations in pinks.
+constexpr std::string_view kMemoryColours[kMemoryClasses] = {"#0b4f4a", "#57b8c9", "#b4cc3e", "#d9dde3",
+                                                             "#c45fa0", "#f29ac8", "#6e3b1f"};
 
 StepKind kind_of(const Step& step, const StepCost& cost) {
   if (const Move* move = as<Move>(step.op); move && cost.lane != kComputeLane) {
@@ -44,15 +48,68 @@ Names leaf_names(const Schedule& schedule) {
   return names;
 }
 
-// "l1" of "l1.rows", "l1 backward" of its cotangent "d_l1.rows"; empty for those without a part, and for what is named
-// after a leaf: "NAME.real", "d_NAME_2".
-std::string part_of_name(const std::string& name, const Names& leaves) {
-  const bool backward = name.starts_with("d_");
-  const std::string value = name.substr(backward ? 2 : 0), part = value.substr(0, value.find('.'));
+// A value's name without what was put in front of it: "d_" of a cotangent, "re_" of what is made again.
+struct ReadName {
+  std::string value, then;  // "l1.rows" and " backward" of "d_l1.rows"
+};
+ReadName read_name(const std::string& name) {
+  if (name.starts_with("d_")) return {name.substr(2), " backward"};
+  if (name.starts_with("re_")) return {name.substr(3), " again"};
+  return {name, ""};
+}
+
+bool named_after_leaf(const std::string& value, const Names& leaves) {
   for (const size_t end : {value.size(), value.rfind('.'), value.rfind('_')})
-    if (leaves.count(value.substr(0, end))) return "";
-  if (part.empty() || part == value || part == "gates") return "";
-  return backward ? part + " backward" : part;
+    if (leaves.count(value.substr(0, end))) return true;
+  return false;
+}
+
+// "l1" of "l1.rows", "l1 backward" of its cotangent; empty for those without a part, and for what is named after a
+// leaf: "NAME.real", "d_NAME_2".
+std::string part_of_name(const std::string& name, const Names& leaves) {
+  const auto [value, then] = read_name(name);
+  const std::string part = value.substr(0, value.find('.'));
+  if (named_after_leaf(value, leaves) || part.empty() || part == value || part == "gates") return "";
+  return part + then;
+}
+
+// Sums of parameters' gradients over ranks.
+bool sums_gradients(const Step& step, const std::string& name, const Names& leaves) {
+  return as<Move>(step.op) && name.starts_with("d_") && named_after_leaf(name.substr(2), leaves);
+}
+
+// The part of what follows from a step in `part`: a cotangent stands in the backward pass.
+std::string following(const std::string& part, const std::string& name) {
+  if (!name.starts_with("d_") || part.empty() || part == "gradients" || part == "update") return part;
+  return part.substr(0, part.find(' ')) + " backward";
+}
+
+std::string own_part(const Schedule& schedule, const Step& step, const Names& leaves) {
+  const std::string& name = schedule.names[step.out[0]];
+  if (as<SumSquares>(step.op) || as<AdamW>(step.op) || as<Sgd>(step.op)) return "update";
+  return as<Accumulate>(step.op) || sums_gradients(step, name, leaves) ? "gradients" : part_of_name(name, leaves);
+}
+
+// Where each step stands: as its result is named; else where the last of its operands was made; else where what it
+// makes is read first. The order of the list says nothing of it.
+std::vector<std::string> parts_of(const Schedule& schedule) {
+  const Names leaves = leaf_names(schedule);
+  const std::vector<int> made = makers(schedule);
+  std::vector<std::string> parts;
+  for (const Step& step : schedule.steps) {
+    std::string part = own_part(schedule, step, leaves);
+    int last = -1;
+    for (ValueId v : step.in)
+      if (made[v] > last && !parts[static_cast<size_t>(made[v])].empty()) last = made[v];
+    if (part.empty() && last >= 0) part = following(parts[static_cast<size_t>(last)], schedule.names[step.out[0]]);
+    parts.push_back(part);
+  }
+  const std::vector<std::string> known = parts;
+  for (size_t i = parts.size(); i-- > 0;)
+    for (ValueId v : schedule.steps[i].in)
+      if (made[v] >= 0 && known[static_cast<size_t>(made[v])].empty()) parts[static_cast<size_t>(made[v])] = parts[i];
+  std::ranges::replace(parts, std::string(), std::string("start"));
+  return parts;
 }
 
 std::vector<std::string> lines_of(const Schedule& schedule, const Types& types, const Step& step,
@@ -74,6 +131,11 @@ std::vector<std::string> lines_of(const Schedule& schedule, const Types& types, 
   return lines;
 }
 
+std::string alike(const std::string& title, const StepCost& cost) {
+  if (cost.seconds <= 0) return "";
+  return fmt::format("{} {:.0f} {:.0f} {:.0f} {}", title, cost.flops, cost.memory_bytes, cost.wire_bytes, cost.lane);
+}
+
 std::vector<int> needs_of(const Step& step, const std::vector<int>& made) {
   std::vector<int> needs;
   for (ValueId v : step.in)
@@ -84,45 +146,38 @@ std::vector<int> needs_of(const Step& step, const std::vector<int>& made) {
 }  // namespace
 
 std::string_view name(StepKind kind) { return kLooks[static_cast<size_t>(kind)].name; }
+std::string_view colour(MemoryClass what) { return kMemoryColours[static_cast<size_t>(what)]; }
 std::string_view colour(StepKind kind) { return kLooks[static_cast<size_t>(kind)].colour; }
 
 std::vector<StepNote> step_notes(const Schedule& schedule, const Types& types, const std::vector<StepCost>& costs) {
   std::vector<StepNote> notes;
-  std::string part = "start";
   const std::vector<int> made = makers(schedule);
-  const Names leaves = leaf_names(schedule);
-  const int updates_from = schedule.repeat ? schedule.repeat->last : static_cast<int>(schedule.steps.size());
+  const std::vector<std::string> parts = parts_of(schedule);
   for (size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
-    const bool updating =
-        as<SumSquares>(step.op) || as<AdamW>(step.op) || as<Sgd>(step.op) || static_cast<int>(i) >= updates_from;
-    const std::string own = part_of_name(schedule.names[step.out[0]], leaves);
-    if (updating)
-      part = "update";
-    else if (!own.empty())
-      part = own;
+    const std::string title = schedule.title(step);
     notes.push_back({.kind = kind_of(step, costs[i]),
                      .name = schedule.names[step.out[0]],
-                     .title = schedule.title(step),
-                     .part = part,
+                     .title = title,
+                     .part = parts[i],
+                     .alike = alike(title, costs[i]),
                      .lines = lines_of(schedule, types, step, costs[i]),
                      .needs = needs_of(step, made)});
   }
   return notes;
 }
 
-std::vector<std::string> lane_names(const Machine& machine) {
-  std::vector<std::string> lanes = {"compute"};
-  for (const Level& level : machine.levels) lanes.push_back(level.name);
-  return lanes;
-}
+std::vector<std::string> lane_names() { return {"compute", "node", "network"}; }
 
 Drawing drawing(const Schedule& schedule, const Machine& machine, std::string title, Timeline timeline) {
   const Types types = check(schedule);
+  std::vector<CriticalStep> path = critical_path(schedule, timeline);
   return {.title = std::move(title),
           .timeline = std::move(timeline),
           .notes = step_notes(schedule, types, step_costs(schedule, types, machine)),
-          .lanes = lane_names(machine),
+          .lanes = lane_names(),
+          .repeat = schedule.repeat,
+          .path = std::move(path),
           .memory = plan_memory(schedule, types, {}).curve};
 }
 

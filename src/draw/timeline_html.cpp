@@ -4,7 +4,10 @@
 
 #include "base/json.h"
 #include "draw/assets.h"
+#include "draw/colour.h"
+#include "draw/folds.h"
 #include "draw/timeline_rows.h"
+#include "draw/timeline_words.h"
 
 namespace plait {
 namespace {
@@ -26,6 +29,13 @@ std::string list(const auto& items, auto&& write) {
   return "[" + out + "]";
 }
 
+template <class E, int n>
+std::vector<E> all() {
+  std::vector<E> values;
+  for (int i = 0; i < n; ++i) values.push_back(static_cast<E>(i));
+  return values;
+}
+
 std::string note_json(const StepNote& note) {
   return fmt::format(R"({{"kind":{},"title":{},"name":{},"lines":{},"needs":{}}})", static_cast<int>(note.kind),
                      quoted(note.title), quoted(note.name), list(note.lines, quoted),
@@ -33,16 +43,15 @@ std::string note_json(const StepNote& note) {
 }
 
 std::string row_json(const Drawing& drawing, const TimelineRow& row) {
-  return fmt::format(R"({{"rank":{},"lane":{},"busy":{:.9g},"boxes":{}}})", row.rank, quoted(drawing.lanes[row.lane]),
-                     row.busy, list(row.spans, [](const TimeSpan* span) {
+  return fmt::format(R"({{"rank":{},"lane":{},"busy":{:.9g},"path":{},"boxes":{}}})", row.rank,
+                     quoted(drawing.lanes[row.lane]), row.busy,
+                     list(critical_stretches(drawing, row),
+                          [](const CriticalStretch& s) { return fmt::format("[{:.9g},{:.9g}]", s.start, s.end); }),
+                     list(row.spans, [](const TimeSpan* span) {
                        const std::string met = span->met > span->start ? fmt::format(",{:.9g}", span->met) : "";
                        return fmt::format("[{},{:.9g},{:.9g}{}]", span->step, span->start, span->end, met);
                      }));
 }
-
-// By MemoryClass: states blue, activations warm.
-constexpr std::string_view kMemoryColours[kMemoryClasses] = {"#3b76d6", "#7aa5ea", "#2a9d6f", "#9aa4b1",
-                                                             "#c9772b", "#e9bd6f", "#8a63c9"};
 
 std::string memory_json(const Drawing& drawing) {
   if (drawing.memory.empty()) return "null";
@@ -59,35 +68,45 @@ std::string memory_json(const Drawing& drawing) {
   }
   std::ranges::stable_sort(points, {}, &Point::start);
   for (size_t i = 1; i < points.size(); ++i) points[i - 1].end = points[i].start;
-  std::vector<MemoryClass> classes;
-  for (int c = 0; c < kMemoryClasses; ++c) classes.push_back(static_cast<MemoryClass>(c));
+  return fmt::format(R"({{"most":{},"points":{}}})", most, list(points, [&](const Point& p) {
+                       const auto bytes = [&](MemoryClass c) { return std::to_string(p.use->of(c)); };
+                       return fmt::format("[{:.9g},{:.9g},{},{}]", p.start, p.end,
+                                          list(all<MemoryClass, kMemoryClasses>(), bytes), p.use->total());
+                     }));
+}
+
+std::string fold_json(const Fold& fold) {
   return fmt::format(
-      R"({{"most":{},"classes":{},"points":{}}})", most,
-      list(classes,
-           [](MemoryClass c) {
-             return fmt::format("[{},{}]", quoted(name(c)), quoted(kMemoryColours[static_cast<size_t>(c)]));
-           }),
-      list(points, [&](const Point& p) {
-        return fmt::format("[{:.9g},{:.9g},{},{}]", p.start, p.end,
-                           list(classes, [&](MemoryClass c) { return std::to_string(p.use->of(c)); }), p.use->total());
-      }));
+      R"({{"what":{},"drawn":{},"told":{},"count":{},"depth":{},"start":{:.9g},"shown":{:.9g},"end":{:.9g}}})",
+      quoted(fold.what), quoted(drawn(fold)), quoted(told(fold)), fold.count, fold.depth, fold.start, fold.shown,
+      fold.end);
+}
+
+std::string panel_json(const Drawing& drawing) {
+  return fmt::format(R"({{"title":{},"whole":{:.9g},"folds":{},"parts":{},"rows":{},"notes":{},"memory":{}}})",
+                     quoted(drawing.title), std::max(drawing.timeline.makespan, 1e-12), list(folds(drawing), fold_json),
+                     list(part_spans(drawing),
+                          [](const PartSpan& part) {
+                            return fmt::format("[{},{:.9g},{:.9g}]", quoted(part.name), part.start, part.end);
+                          }),
+                     list(timeline_rows(drawing), [&](const TimelineRow& row) { return row_json(drawing, row); }),
+                     list(drawing.notes, note_json), memory_json(drawing));
 }
 
 }  // namespace
 
-std::string timeline_html(const Drawing& drawing) {
-  std::vector<StepKind> kinds;
-  for (int k = 0; k < kStepKinds; ++k) kinds.push_back(static_cast<StepKind>(k));
+std::string timeline_html(std::span<const Drawing> drawings) {
+  double whole = 1e-12;
+  for (const Drawing& d : drawings) whole = std::max(whole, d.timeline.makespan);
+  const std::string kinds = list(all<StepKind, kStepKinds>(), [](StepKind kind) {
+    return fmt::format("[{},{},{}]", quoted(name(kind)), quoted(colour(kind)), quoted(ink_on(colour(kind))));
+  });
+  const std::string classes = list(all<MemoryClass, kMemoryClasses>(), [](MemoryClass c) {
+    return fmt::format("[{},{}]", quoted(name(c)), quoted(colour(c)));
+  });
   const std::string data = fmt::format(
-      R"({{"title":{},"whole":{:.9g},"kinds":{},"parts":{},"rows":{},"notes":{},"memory":{}}})", quoted(drawing.title),
-      std::max(drawing.timeline.makespan, 1e-12),
-      list(kinds, [](StepKind kind) { return fmt::format("[{},{}]", quoted(name(kind)), quoted(colour(kind))); }),
-      list(part_spans(drawing),
-           [](const PartSpan& part) {
-             return fmt::format("[{},{:.9g},{:.9g}]", quoted(part.name), part.start, part.end);
-           }),
-      list(timeline_rows(drawing), [&](const TimelineRow& row) { return row_json(drawing, row); }),
-      list(drawing.notes, note_json), memory_json(drawing));
+      R"({{"whole":{:.9g},"kinds":{},"classes":{},"waits":{},"words":{},"panels":{}}})", whole, kinds, classes,
+      shows_waiting(drawings) ? "true" : "false", list(words_of(drawings), quoted), list(drawings, panel_json));
   return filled("timeline.html", {{"data", data}});
 }
 

@@ -19,10 +19,22 @@ std::vector<TimelineRow> timeline_rows(const Drawing& drawing) {
   return sorted;
 }
 
+std::vector<CriticalStretch> critical_stretches(const Drawing& drawing, const TimelineRow& row) {
+  std::vector<CriticalStretch> all;
+  for (const CriticalStep& c : drawing.path) {
+    if (c.rank != row.rank || c.lane != row.lane || c.end <= c.start) continue;
+    if (!all.empty() && c.start <= all.back().end)
+      all.back().end = c.end;
+    else
+      all.push_back({c.start, c.end});
+  }
+  return all;
+}
+
 std::vector<PartSpan> part_spans(const Drawing& drawing) {
   std::vector<PartSpan> parts;
   for (const TimeSpan& span : drawing.timeline.spans) {
-    if (span.rank != 0 || span.end <= span.start) continue;
+    if (span.rank != 0 || span.lane != kComputeLane || span.end <= span.start) continue;
     const std::string& name = drawing.notes[span.step].part;
     if (parts.empty() || parts.back().name != name) {
       const double start = parts.empty() ? span.start : std::max(span.start, parts.back().end);
@@ -31,6 +43,22 @@ std::vector<PartSpan> part_spans(const Drawing& drawing) {
     parts.back().end = std::max(parts.back().end, span.end);
   }
   return parts;
+}
+
+bool is_layer(const std::string& part) {
+  return part.size() > 1 && part[0] == 'l' && part.find_first_not_of("0123456789", 1) == part.find(' ');
+}
+
+std::string short_name(const std::string& part) {
+  const size_t blank = part.find(' ');
+  return blank == std::string::npos ? part : part.substr(0, blank + 2);
+}
+
+std::string range_name(const std::string& first, const std::string& last) {
+  if (first == last) return first;
+  const size_t blank = std::min(first.find(' '), first.size());
+  const std::string words = first.substr(blank);
+  return first.substr(0, last.ends_with(words) ? blank : first.size()) + "-" + last;
 }
 
 }  // namespace plait

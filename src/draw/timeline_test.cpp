@@ -33,10 +33,8 @@ Drawing drawing(const std::vector<double>& seconds, int rows) {
   const std::vector<StepCost> costs = step_costs(s, types, machine());
   Timing timing = predicted(s, costs, rows);
   timing.seconds.assign(rows, seconds);
-  return {.title = "a & b",
-          .timeline = simulate(s, timing),
-          .notes = step_notes(s, types, costs),
-          .lanes = lane_names(machine())};
+  return {
+      .title = "a & b", .timeline = simulate(s, timing), .notes = step_notes(s, types, costs), .lanes = lane_names()};
 }
 
 TEST(StepNotes, say_kind_part_types_and_amounts) {
@@ -118,7 +116,7 @@ TEST(TimelineHtml, carries_every_span_and_cannot_be_ended_by_a_name) {
 }
 
 TEST(Drawings, of_nothing_are_still_whole) {
-  const Drawing empty{.title = "nothing", .lanes = lane_names(machine())};
+  const Drawing empty{.title = "nothing", .lanes = lane_names()};
   EXPECT_TRUE(timeline_svg(empty).ends_with("</svg>\n"));
   EXPECT_TRUE(timeline_html(empty).ends_with("</html>\n"));
   EXPECT_EQ(count(chrome_trace(empty), R"("traceEvents":\[)"), 1);

@@ -171,8 +171,8 @@ std::vector<Candidate> candidates(const Mesh& mesh, const ModelSizes& sizes, con
   return all;
 }
 
-double predicted_seconds(const Schedule& s, const Machine& machine, std::optional<NodeLanes> nodes,
-                         const LoadProfile& load) {
+Timeline predicted_timeline(const Schedule& s, const Machine& machine, std::optional<NodeLanes> nodes,
+                            const LoadProfile& load) {
   std::vector<StepCost> costs = step_costs(s, check(s), machine, load);
   std::vector<double> after(costs.size(), 0);
   for (size_t i = 0; i < costs.size(); ++i) {
@@ -187,10 +187,15 @@ double predicted_seconds(const Schedule& s, const Machine& machine, std::optiona
   if (nodes)
     std::ranges::transform(lanes(s, nodes->ranks_per_node), timing.lanes.begin(),
                            [](Lane lane) { return static_cast<int>(lane); });
-  const Timeline alone = simulate(s, timing);
-  if (!nodes) return alone.makespan;
+  Timeline alone = simulate(s, timing);
+  if (!nodes) return alone;
   slow_down_overlaps(s, machine, alone, timing);
-  return simulate(s, timing).makespan;
+  return simulate(s, timing);
+}
+
+double predicted_seconds(const Schedule& s, const Machine& machine, std::optional<NodeLanes> nodes,
+                         const LoadProfile& load) {
+  return predicted_timeline(s, machine, nodes, load).makespan;
 }
 
 std::vector<Choice> choices(const Mesh& mesh, const ModelSizes& sizes, const Machine& machine, const Among& among) {

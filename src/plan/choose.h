@@ -6,6 +6,7 @@
 
 #include "model/moe_layer.h"
 #include "plan/cost.h"
+#include "plan/simulate.h"
 #include "schedule/lanes.h"
 
 namespace plait {
@@ -55,6 +56,9 @@ std::vector<Candidate> candidates(const Mesh& mesh, const ModelSizes& sizes, con
 // is handed over to its lane, and it takes longer while others travel or its rank computes, as was measured.
 double predicted_seconds(const Schedule& schedule, const Machine& machine, std::optional<NodeLanes> lanes,
                          const LoadProfile& load = {});
+// The same over time: of one rank, as all are alike.
+Timeline predicted_timeline(const Schedule& schedule, const Machine& machine, std::optional<NodeLanes> lanes,
+                            const LoadProfile& load = {});
 
 // Predictions this close to the least one are as good as it.
 inline constexpr double kAlike = 0.05;

@@ -91,16 +91,33 @@ class Tagging {
     return static_cast<int>(s_.steps.size());
   }
 
+  // By step: whether it belongs to the way there: it stands before the way back, makes a value that has a cotangent, or
+  // what such a step reads. An order that overlaps puts single steps of the way back far ahead.
+  std::vector<bool> ways_there(int back, const std::vector<int>& made) const {
+    std::set<ValueId> answered;
+    for (const auto& [cotangent, value] : s_.cotangent_of) answered.insert(value);
+    std::vector<bool> there(s_.steps.size(), false);
+    for (size_t i = there.size(); i-- > 0;) {
+      const Step& step = s_.steps[i];
+      there[i] = there[i] || static_cast<int>(i) < back ||
+                 std::ranges::any_of(step.out, [&](ValueId v) { return answered.contains(v); });
+      for (ValueId v : step.in)
+        if (there[i] && made[v] >= 0) there[static_cast<size_t>(made[v])] = true;
+    }
+    return there;
+  }
+
   void activations() {
     const std::vector<int> made = makers(s_);
     const int back = turn();
+    const std::vector<bool> there = ways_there(back, made);
     for (size_t v = 0; v < tags_.size(); ++v) {
       const Type& type = types_[v];
       tags_[v].expert = type.role == Role::plain && type.has("C");
     }
     for (size_t i = static_cast<size_t>(back); i < s_.steps.size(); ++i)
       for (ValueId v : s_.steps[i].in)
-        if (made[v] < back) tags_[v].what = MemoryClass::kept;
+        if (!there[i] && (made[v] < 0 || there[static_cast<size_t>(made[v])])) tags_[v].what = MemoryClass::kept;
   }
 
   ValueId root(ValueId v) const {

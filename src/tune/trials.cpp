@@ -18,7 +18,6 @@ namespace plait {
 namespace {
 
 constexpr double kNear = 1.25, kStillNear = 1.08;  // of the fastest so far
-constexpr double kAlikeTried = 1.01;               // measured so close to the fastest: as good as it
 constexpr size_t kMostHeld = 6;                    // layers at the same time
 
 struct Runner {
@@ -171,8 +170,9 @@ std::vector<Choice> try_out(const std::vector<Choice>& choices, const TrialLayer
     look(runners, left, clock, each);
   }
   // Chance favours one of many that are alike; the simplest has the least to go wrong.
-  const auto alike = std::ranges::partition_point(
-      runners, [&](const Runner& r) { return r.choice.measured <= kAlikeTried * runners.front().choice.measured; });
+  const auto alike = std::ranges::partition_point(runners, [&](const Runner& r) {
+    return r.choice.measured <= (1 + kAlikeTried) * runners.front().choice.measured;
+  });
   std::vector<Choice> tried;
   for (const Runner& r : runners) tried.push_back(r.choice);
   put_simplest_first(tried, static_cast<size_t>(alike - runners.begin()));

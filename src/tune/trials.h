@@ -20,6 +20,9 @@ struct TrialLayer {
   std::function<bool(const Candidate&)> fits = {};  // asked at rank 0: what may be tried; all without it
 };
 
+// Measured so close to the fastest is as good as it.
+inline constexpr double kAlikeTried = 0.01;
+
 // Called at rank 0 with a line of what is tried now.
 using TellTrial = std::function<void(const std::string& line)>;
 
