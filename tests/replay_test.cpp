@@ -101,6 +101,16 @@ TEST(Replay, names_a_weight_that_the_checkpoint_has_so) {
       {"training step 3, layer 0: %model.layers.0.self_attn.v_proj.weight, as the step begins, is nan on rank"});
 }
 
+// The update makes it, whatever reads it later.
+TEST(Replay, names_a_weight_that_an_update_leaves_so) {
+  const ScratchFolder folder;
+  const Config config =
+      small_run(folder / "run", {"mesh.ep=2", "optim.lr=3e38", "optim.clip=0", "optim.warmup_steps=0"});
+  EXPECT_NE(refusal<wire::RankFailure>([&] { run_to(config, random_corpus()); }).find("training step 2: "),
+            std::string::npos);
+  expect_says(replayed(config, random_corpus()), {"training step 1", "as the step leaves it, is infinite on rank 0"});
+}
+
 // The same step as the run's own end, from the start where there is no checkpoint, else from there.
 TEST(Replay, ends_at_the_step_at_which_the_run_did) {
   for (const char* save : {"train.save_every=0", "train.save_every=1"}) {

@@ -80,15 +80,16 @@ class Watch {
           parameter_[static_cast<size_t>(step.out[i])] = parameter_[static_cast<size_t>(step.in[i])];
   }
 
-  // Update number `step` (from 0) follows.
+  // Update number `step` (from 0) follows, of what lies there.
   void begin(int64_t step) {
     step_ = step;
     faulty_ = false;
     times_.assign(s_.steps.size(), 0);
-    for (const Leaf& leaf : s_.leaves)
-      if (leaf.kind == LeafKind::parameter || leaf.kind == LeafKind::state)
-        look(leaf.value, {.step = step + 1, .index = -1}, executor_.bound(s_.names[leaf.value]));
+    look_at_leaves(-1);
   }
+
+  // It is made: what it updated in place nobody reads in this step.
+  void end() { look_at_leaves(past_list()); }
 
   void note(const Span& span) {
     const int micro = times_[static_cast<size_t>(span.step)]++;
@@ -99,6 +100,17 @@ class Watch {
   bool faulty() const { return faulty_; }
 
  private:
+  int past_list() const { return static_cast<int>(s_.steps.size()); }
+  bool of_list(int index) const { return index >= 0 && index < past_list(); }
+
+  void look_at_leaves(int index) {
+    for (const Leaf& leaf : s_.leaves)
+      if (leaf.kind == LeafKind::parameter || leaf.kind == LeafKind::state)
+        look(leaf.value,
+             {.step = step_ + 1, .micro = index < 0 ? 0 : s_.repeat.value_or(Repeat{}).times, .index = index},
+             executor_.bound(s_.names[leaf.value]));
+  }
+
   void look(ValueId v, NotFiniteValue place, const at::Tensor& x) {
     if (!x.defined() || !x.is_floating_point()) return;
     largest_[static_cast<size_t>(v)] = largest(x);
@@ -145,7 +157,8 @@ class Watch {
 
   // "%d_l1.x, the gradient of %l1.x, made by step 57 of the list, einsum,"
   std::string what(ValueId v, const NotFiniteValue& place) const {
-    if (place.index < 0) return named(v) + ", as the step begins,";
+    if (!of_list(place.index))
+      return named(v) + (place.index < 0 ? ", as the step begins," : ", as the step leaves it,");
     const auto of = s_.cotangent_of.find(v);
     return fmt::format("{}{}, made by step {} of the list, {},", named(v),
                        of == s_.cotangent_of.end() ? "" : ", the gradient of %" + s_.names[of->second], place.index,
@@ -194,7 +207,7 @@ class Watch {
 
   // "; made of %l1.h, at most 12.5, and %enter_3 (model.layers.1.mlp.gate.weight), at most 3.4e+38"
   std::string made_of(int index) const {
-    if (index < 0) return "";
+    if (!of_list(index)) return "";
     std::vector<std::string> parts;
     for (ValueId v : s_.steps[static_cast<size_t>(index)].in)
       if (type(v).dtype != Dtype::integer) parts.push_back(fmt::format("{}, at most {:.3g}", named(v), size(v)));
@@ -250,6 +263,7 @@ struct Rank {
     for (int64_t step = plan.first; step < plan.end; ++step) {
       watch.begin(step);
       const bool skipped = trainer.step(step, rate.at(step)).skipped;
+      watch.end();
       if (!on_any(*everyone, watch.faulty())) continue;
       if (!skipped) return;
       if (context.rank == 0) found.step_was_skipped();

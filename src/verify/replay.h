@@ -25,7 +25,7 @@ struct BatchToken {
 
 struct NotFiniteValue {
   int64_t step = 0;                  // of the run, from 1
-  int micro = 0, index = -1;         // micro-batch and step of the list, from 0; index -1: a leaf
+  int micro = 0, index = -1;         // micro-batch and step of the list, from 0; -1, and the list's size: a leaf
   int rank = 0;                      // that has it
   std::string value;                 // its name in the list
   std::optional<int64_t> layer;      // that it belongs to
