@@ -106,7 +106,7 @@ def in_evaluation(desk):
 def in_building(desk):
     """A list that takes minutes to build is left at once: there is nothing to save."""
     run = desk.start("schedule.chunks=20000", "train.steps=5")
-    time.sleep(2)  # it builds
+    run.until_says("active per token")  # then it builds
     run.send(signal.SIGTERM, run.ranks())
     run.expect_code(143)
     run.expect_says("told to end (SIGTERM) before there was anything to save")
@@ -150,9 +150,9 @@ def save_interval(desk):
 
 def paused(desk):
     """All that a run is made of stands still for longer than anybody waits, then goes on."""
-    run = desk.walking(*ENDLESS, "log.timeout=1")
+    run = desk.walking(*ENDLESS, "log.timeout=4")
     run.send(signal.SIGSTOP, run.everything())
-    time.sleep(4)
+    time.sleep(9)
     run.send(signal.SIGCONT, reversed(run.everything()))
     seen = metrics(desk.dir)[-1]["step"]
     run.until(lambda: metrics(desk.dir)[-1]["step"] > seen + 2, "steps after the pause")
@@ -280,16 +280,16 @@ def second_signal(desk):
 
 def crawling_disk(desk):
     """A save that takes longer than any rank waits for another one, and goes on all the time, is no fault."""
-    run = desk.on_bad_disk("crawl 60", "train.steps=4", "train.save_every=2", "log.timeout=2", "train.eval_every=0")
+    run = desk.on_bad_disk("crawl 60", "train.steps=4", "train.save_every=2", "log.timeout=5", "train.eval_every=0")
     run.expect_code(0)
     run.expect_says(f"saved {desk.dir}/step-00000004")
 
 
 def hanging_disk(desk):
     """A disk that takes nothing for log.timeout ends the run with a line."""
-    run = desk.on_bad_disk("hang 30", "train.steps=9", "train.save_every=2", "log.timeout=2", "train.eval_every=0")
+    run = desk.on_bad_disk("hang 30", "train.steps=9", "train.save_every=2", "log.timeout=5", "train.eval_every=0")
     run.expect(run.end() == 2, "code 2")
-    run.expect_says("the disk has taken nothing for 2 s (log.timeout)")
+    run.expect_says("the disk has taken nothing for 5 s (log.timeout)")
 
 
 def full_disk(desk):
