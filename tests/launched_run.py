@@ -33,6 +33,16 @@ def marked(mark):
     return found
 
 
+def catches(pid, number):
+    """Whether the process has its own answer to a signal."""
+    try:
+        status = open(f"/proc/{pid}/status").read()
+    except OSError:
+        return False
+    caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
 class Run:
     """A command, on so many ranks; `output` grows as it speaks."""
 

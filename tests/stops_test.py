@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from launched_run import Run, last_saved, metrics, skip_without, write_text
+from launched_run import Run, catches, last_saved, metrics, skip_without, write_text
 
 TOLD = {"sigterm": (signal.SIGTERM, 143), "sigint": (signal.SIGINT, 130), "sighup": (signal.SIGHUP, 129),
         "sigusr1": (signal.SIGUSR1, 138)}
@@ -106,7 +106,9 @@ def in_evaluation(desk):
 def in_building(desk):
     """A list that takes minutes to build is left at once: there is nothing to save."""
     run = desk.start("schedule.chunks=20000", "train.steps=5")
-    run.until_says("active per token")  # then it builds
+    run.until(lambda: len(run.ranks()) == (2 if desk.wire == "mpi" else 1) and
+              all(catches(pid, signal.SIGTERM) for pid in run.ranks()), "signals that are seen")
+    time.sleep(1)  # it builds; were it elsewhere, it would end alike
     run.send(signal.SIGTERM, run.ranks())
     run.expect_code(143)
     run.expect_says("told to end (SIGTERM) before there was anything to save")
