@@ -60,10 +60,10 @@ std::string loads(const std::string& dir) {
 TEST(Memory, saved_by_making_values_again_leaves_every_bit) {
   const data::Corpus corpus = random_corpus();
   const ScratchFolder folder;
+  int run = 0;
   for (const Keys& layout : kLayouts) {
-    int run = 0;
     const auto trained = [&](const Keys& memory) {
-      const std::string dir = folder / fmt::format("{}-{}", layout[1], run++);
+      const std::string dir = folder / fmt::format("{}", run++);
       return weights(run_to(with(dir, layout, memory), corpus)) + loads(dir);
     };
     const std::string kept = trained({"train.steps=2"});

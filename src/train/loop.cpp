@@ -306,6 +306,7 @@ std::unique_ptr<RunLock> taken_folder(wire::Group& everyone, const std::string& 
                   everyone.ranks()[static_cast<size_t>(everyone.rank())], dir);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
+  everyone.barrier();  // a run with nothing left to do gives the folder back at once
   return lock;
 }
 

@@ -135,12 +135,15 @@ TEST(Auto, tries_its_favourites_on_the_ranks_and_takes_the_fastest) {
   const ChosenSchedule chosen =
       tried_schedule(config, agreed_schedule(config), [&](const std::string& line) { told.push_back(line); });
   EXPECT_EQ(chosen.by, ChosenSchedule::By::trial);
-  ASSERT_FALSE(told.empty());
+  ASSERT_GE(told.size(), 2u);
   EXPECT_EQ(told.front(), fmt::format("tries 2 of {} schedules of a layer", chosen.choices.size()));
-  EXPECT_EQ(told[1], "tries 1 more");
+  // What the clock said of those two may leave the others without hope.
+  EXPECT_THAT(told[1], testing::AnyOf("tries 0 more", "tries 1 more"));
   EXPECT_EQ(chosen.run.config.schedule.moe, chosen.choices.front().candidate.family);
-  EXPECT_EQ(std::ranges::count_if(chosen.choices, [](const Choice& c) { return c.measured > 0; }), 3);
-  for (size_t i = 0; i < 3; ++i) EXPECT_GT(chosen.choices[i].measured, 0) << "those that were tried stand first";
+  const auto first_untried = std::ranges::find(chosen.choices, 0., &Choice::measured);
+  EXPECT_EQ(first_untried - chosen.choices.begin(), told[1] == "tries 1 more" ? 3 : 2);
+  EXPECT_EQ(std::count_if(first_untried, chosen.choices.end(), [](const Choice& c) { return c.measured > 0; }), 0)
+      << "those that were tried stand first";
   EXPECT_EQ(chosen.choices.size(), choose_schedule(auto_config({})).choices.size());
   validate(chosen.run.config);
   EXPECT_EQ(tried_schedule(chosen.run.config, agreed_schedule(chosen.run.config)).run.config, chosen.run.config)
