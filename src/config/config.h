@@ -26,17 +26,23 @@ struct ModelConfig {
   int64_t num_hidden_layers = 4;
   int64_t num_attention_heads = 4;
   int64_t num_key_value_heads = 0;  // 0: as many as attention heads
+  int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads
+  bool attention_bias = false;
+  double clip_qkv = 0;         // 0: not clipped
+  int64_t sliding_window = 0;  // 0: all positions before
   int64_t intermediate_size = 512;
   Act hidden_act = Act::silu;
   bool glu = true;
   double rms_norm_eps = 1e-5;
   double rope_theta = 10000;
+  RopeScaling rope;
   bool tie_word_embeddings = true;
   bool operator==(const ModelConfig&) const = default;
 };
 
 struct MoeConfig {
-  int64_t every = 1;  // 0: dense
+  int64_t every = 1;                  // 0: dense
+  std::vector<int64_t> dense_layers;  // that have no experts, whatever `every` says
   int64_t num_experts = 8;
   int64_t num_experts_per_tok = 2;
   int64_t moe_intermediate_size = 0;  // 0: model.intermediate_size
@@ -50,7 +56,8 @@ struct MoeConfig {
   double routed_scaling = 1;
   double bias_rate = 0.001;
   int64_t shared_experts = 0;
-  std::optional<double> capacity;  // empty: "none", nothing is dropped
+  int64_t shared_intermediate_size = 0;  // 0: shared_experts x moe_intermediate_size
+  std::optional<double> capacity;        // empty: "none", nothing is dropped
   int64_t min_capacity = 4;
   Drop drop = Drop::probs;
   int64_t group = 0;               // 0: "rank", the tokens one rank gates
@@ -235,6 +242,8 @@ int64_t num_ranks(const Config& config);                     // tp * dp
 int64_t expert_data_ranks(const Config& config);             // edp = ranks / (ep * esp)
 bool has_experts(const Config& config, int64_t layer);       // is this layer's feed-forward a mixture of experts?
 int64_t num_expert_layers(const Config& config);
+int64_t head_size(const Config& config);
+int64_t shared_width(const Config& config);                     // of the shared experts together
 int64_t micro_batches(const Config& config);                    // micro-batches a data rank accumulates per step
 int64_t micro_tokens(const Config& config);                     // tokens of one micro-batch on one data rank
 int64_t gated_tokens(const Config& config);                     // of those, what one rank's gate sees

@@ -85,4 +85,108 @@ void rms_norm_grad(const RmsNormGrad& grad, double eps) {
   });
 }
 
+void mean_square(const at::Tensor& x_TD, int64_t whole, const at::Tensor& s_T) {
+  const int64_t rows = s_T.numel(), width = x_TD.size(1);
+  expects(x_TD.size(0) == rows && whole >= width, "mean_square: x and s do not fit");
+  by_element(x_TD, [&]<class E>(E) {
+    using T = Wide<E>;
+    const E* x = in<E>(x_TD);
+    T* s = out<T>(s_T);
+    over_rows(rows, width, [=](int64_t begin, int64_t end) {
+      std::vector<T> a = space<E>(width);
+      for (int64_t r = begin; r < end; ++r) {
+        const T* from = wide(x + r * width, width, a.data());
+        s[r] = dot(from, from, width) / static_cast<T>(whole);
+      }
+    });
+  });
+}
+
+void mean_square_grad(const at::Tensor& x_TD, const at::Tensor& ds_T, int64_t whole, const at::Tensor& dx_TD) {
+  const int64_t rows = ds_T.numel(), width = x_TD.size(1);
+  expects(x_TD.size(0) == rows && dx_TD.sizes() == x_TD.sizes(), "mean_square_grad: x, ds and dx do not fit");
+  by_element(x_TD, [&]<class E>(E) {
+    using T = Wide<E>;
+    const E* x = in<E>(x_TD);
+    const T* ds = in<T>(ds_T);
+    E* dx = out<E>(dx_TD);
+    over_rows(rows, width, [=](int64_t begin, int64_t end) {
+      std::vector<T> a = space<E>(width), b = space<E>(width);
+      for (int64_t r = begin; r < end; ++r) {
+        const T* __restrict from = wide(x + r * width, width, a.data());
+        T* __restrict to = room(dx + r * width, b.data());
+        const T factor = 2 * ds[r] / static_cast<T>(whole);
+        for (int64_t d = 0; d < width; ++d) to[d] = factor * from[d];
+        settle(to, dx + r * width, width);
+      }
+    });
+  });
+}
+
+void rms_scale(const at::Tensor& x_TD, const at::Tensor& s_T, const at::Tensor& gain_D, double eps,
+               const at::Tensor& y_TD) {
+  const int64_t rows = s_T.numel(), width = gain_D.numel();
+  expects(x_TD.size(0) == rows && x_TD.size(1) == width && y_TD.sizes() == x_TD.sizes(),
+          "rms_scale: x, s, gain and y do not fit");
+  by_element(x_TD, [&]<class E>(E) {
+    using T = Wide<E>;
+    const E* x = in<E>(x_TD);
+    const T *s = in<T>(s_T), *gain = in<T>(gain_D);
+    E* y = out<E>(y_TD);
+    over_rows(rows, width, [=](int64_t begin, int64_t end) {
+      std::vector<T> a = space<E>(width), b = space<E>(width);
+      for (int64_t r = begin; r < end; ++r) {
+        const T* __restrict from = wide(x + r * width, width, a.data());
+        T* __restrict to = room(y + r * width, b.data());
+        const T scale = 1 / std::sqrt(s[r] + static_cast<T>(eps));
+        for (int64_t d = 0; d < width; ++d) to[d] = from[d] * scale * gain[d];
+        settle(to, y + r * width, width);
+      }
+    });
+  });
+}
+
+namespace {
+
+// dx = dy * gain * scale, with scale = 1 / sqrt(s + eps); dgain += dy * x * scale. Returns ds.
+template <class T>
+T scale_grad_row(const Row<T>& row, const T* __restrict gain, T* __restrict dgain, int64_t width, T scale) {
+  const T* __restrict x = row.x;
+  const T* __restrict dy = row.dy;
+  T* __restrict dx = row.dx;
+  const T along = sum_of<T>(width, [=](int64_t d) { return dy[d] * gain[d] * x[d]; });
+  for (int64_t d = 0; d < width; ++d) {
+    dgain[d] += dy[d] * x[d] * scale;
+    dx[d] = dy[d] * gain[d] * scale;
+  }
+  return T(-0.5) * along * scale * scale * scale;
+}
+
+}  // namespace
+
+void rms_scale_grad(const RmsScaleGrad& grad, double eps) {
+  const int64_t rows = grad.s_T.numel(), width = grad.gain_D.numel();
+  expects(grad.x_TD.numel() == rows * width && grad.dy_TD.numel() == rows * width &&
+              grad.dx_TD.numel() == rows * width && grad.ds_T.numel() == rows && grad.dgain_D.numel() == width,
+          "rms_scale_grad: values and gradients do not fit");
+  by_element(grad.x_TD, [&]<class E>(E) {
+    using T = Wide<E>;
+    const E *x = in<E>(grad.x_TD), *dy = in<E>(grad.dy_TD);
+    const T *s = in<T>(grad.s_T), *gain = in<T>(grad.gain_D);
+    E* dx = out<E>(grad.dx_TD);
+    T *ds = out<T>(grad.ds_T), *dgain = out<T>(grad.dgain_D);
+    std::vector<T> sums((rows + kBlock - 1) / kBlock * width);
+    over_blocks(rows, kBlock, [&](int64_t block, int64_t begin, int64_t end) {
+      std::vector<T> a = space<E>(width), b = space<E>(width), c = space<E>(width);
+      for (int64_t r = begin, at = begin * width; r < end; ++r, at += width) {
+        const Row<T> row{wide(x + at, width, a.data()), wide(dy + at, width, b.data()), room(dx + at, c.data())};
+        const T scale = 1 / std::sqrt(s[r] + static_cast<T>(eps));
+        ds[r] = scale_grad_row<T>(row, gain, sums.data() + block * width, width, scale);
+        settle<E>(row.dx, dx + at, width);
+      }
+    });
+    add_in_order<T>(sums, width, dgain);
+  });
+}
+
 }  // namespace plait::kernels

@@ -1,0 +1,20 @@
+// Qwen3-MoE: a norm of each query's and key's head before it is rotated.
+#include "model/blocks/attention.h"
+#include "model/blocks/decoder.h"
+
+namespace plait::architectures {
+namespace {
+
+ValueId attention(Writer& w, ValueId normed, int64_t layer) {
+  using enum AttentionStyle::Biases;
+  return write_attention(w, normed, layer,
+                         {.biases = w.sizes.attention_bias ? all : none, .norm = AttentionStyle::HeadNorm::each});
+}
+
+WrittenModel write(Writer& w) { return write_decoder(w, {.attention = attention}); }
+
+}  // namespace
+
+constinit const ArchitectureCode qwen3_moe_code = {.write = write, .moe = write_moe};
+
+}  // namespace plait::architectures
