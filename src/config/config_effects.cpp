@@ -91,7 +91,8 @@ std::string no_effect(const Config& c, std::string_view name) {
     return fmt::format("only {} behind the gate (schedule.moe = \"{}\")", slicers(c), c.schedule.moe->name);
   if (is_any("schedule.slice", "schedule.rows") && c.moe.capacity)
     return "with a capacity rows are padded slots (moe.capacity)";
-  if (name == "model.intermediate_size" && experts && c.moe.every == 1 && c.moe.moe_intermediate_size > 0)
+  if (name == "model.intermediate_size" && num_expert_layers(c) == c.model.num_hidden_layers &&
+      c.moe.moe_intermediate_size > 0)
     return "every layer has experts, whose width is moe.moe_intermediate_size";
   if (is_any("mesh.node", "schedule.lanes", "schedule.order", "schedule.bucket", "schedule.trials"))
     if (const std::string why = no_effect_on_time(c, name); !why.empty()) return why;
