@@ -153,7 +153,8 @@ Settings settings_of(const PublishedFamily& family, ConfigJson& json) {
   s.set("model.num_key_value_heads", json.integer("num_key_value_heads", heads));
   if (json.has("head_dim") && json.integer("head_dim") * heads != hidden)
     s.set("model.head_dim", json.integer("head_dim"));
-  s.set("model.intermediate_size", json.integer("intermediate_size"));
+  if (json.has("intermediate_size") || !json.has("moe_intermediate_size"))
+    s.set("model.intermediate_size", json.integer("intermediate_size"));
   s.set("model.rms_norm_eps", json.number("rms_norm_eps"));
   s.set("model.tie_word_embeddings", json.says_yes("tie_word_embeddings"));
   if (json.says_yes("attention_bias")) {
