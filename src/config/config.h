@@ -111,7 +111,10 @@ struct OptimConfig {
   double weight_decay = 0.1;
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
-  double clip = 1;  // 0: no clipping
+  double clip = 1;                         // 0: no clipping
+  std::vector<std::string> freeze;         // patterns of parameters that stay as they are
+  std::vector<std::string> lr_factors;     // "PATTERN=FACTOR"
+  std::vector<std::string> decay_factors;  // the same
   bool operator==(const OptimConfig&) const = default;
 };
 
@@ -243,11 +246,18 @@ int64_t expert_data_ranks(const Config& config);             // edp = ranks / (e
 bool has_experts(const Config& config, int64_t layer);       // is this layer's feed-forward a mixture of experts?
 int64_t num_expert_layers(const Config& config);
 int64_t head_size(const Config& config);
-int64_t shared_width(const Config& config);                     // of the shared experts together
-int64_t micro_batches(const Config& config);                    // micro-batches a data rank accumulates per step
-int64_t micro_tokens(const Config& config);                     // tokens of one micro-batch on one data rank
-int64_t gated_tokens(const Config& config);                     // of those, what one rank's gate sees
-double aux_coef(const Config& config);                          // of the gate's balancing loss; 0 where it has none
+int64_t shared_width(const Config& config);   // of the shared experts together
+int64_t micro_batches(const Config& config);  // micro-batches a data rank accumulates per step
+int64_t micro_tokens(const Config& config);   // tokens of one micro-batch on one data rank
+int64_t gated_tokens(const Config& config);   // of those, what one rank's gate sees
+double aux_coef(const Config& config);        // of the gate's balancing loss; 0 where it has none
+// What the keys say by pattern, of a parameter: the last one that fits its name counts. A * stands for any characters,
+// a ? for one.
+bool freezes(const OptimConfig& optim, const std::string& parameter);
+double lr_factor(const OptimConfig& optim, const std::string& parameter);
+double decay_factor(const OptimConfig& optim, const std::string& parameter);
+// InputError for a pattern that no name fits, and where all are frozen.
+void check_patterns(const OptimConfig& optim, std::span<const std::string> parameters);
 std::optional<int64_t> memory_limit(const Config& config);      // bytes of a rank
 std::optional<double> save_interval(const Config& config);      // seconds
 std::optional<double> max_time(const Config& config);           // seconds

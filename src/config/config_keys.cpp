@@ -239,7 +239,14 @@ void add_optim(std::vector<Key>& keys, OptimConfig& c) {
                {"optim.weight_decay", &c.weight_decay, kNotNegative, "decoupled decay, of matrices only", {}},
                {"optim.betas", &c.betas, kFraction, "decay of the two moments", {}},
                {"optim.eps", &c.eps, kPositive, "added to the root of the second moment", {}},
-               {"optim.clip", &c.clip, kNotNegative, "largest global gradient norm; 0: no clipping", {}}});
+               {"optim.clip", &c.clip, kNotNegative, "largest global gradient norm; 0: no clipping", {}},
+               {"optim.freeze",
+                &c.freeze,
+                kAny,
+                "parameters that stay as they are, by name, as [\"model.embed*\", \"*.mlp.gate.*\"]",
+                {}},
+               {"optim.lr_factors", &c.lr_factors, kAny, "of the learning rate, as [\"*.experts.*=0.1\"]", {}},
+               {"optim.decay_factors", &c.decay_factors, kAny, "of optim.weight_decay, as [\"lm_head.*=0\"]", {}}});
 }
 
 void add_train(std::vector<Key>& keys, TrainConfig& c) {
@@ -423,7 +430,9 @@ bool in_range(const Key& key) {
             [&](const OneOf& v) { return std::ranges::find(key.words, v.name()) != key.words.end(); },
             [&](std::optional<double>* v) { return !*v || holds(key.range, **v); },
             [&](std::array<double, 2>* v) { return holds(key.range, (*v)[0]) && holds(key.range, (*v)[1]); },
-            [](std::vector<std::string>* v) { return !v->empty() && std::ranges::none_of(*v, &std::string::empty); },
+            [&](std::vector<std::string>* v) {
+              return (!v->empty() || key.range != Bounds::kPath) && std::ranges::none_of(*v, &std::string::empty);
+            },
             [&](std::vector<int64_t>* v) {
               return std::ranges::all_of(*v, [&](int64_t n) { return holds(key.range, n); });
             }},

@@ -274,6 +274,8 @@ void validate(const Config& config) {
   memory_limit(config);
   save_interval(config);
   max_time(config);
+  lr_factor(config.optim, "");  // reads them all
+  decay_factor(config.optim, "");
   check_loss_scale(config);
 }
 

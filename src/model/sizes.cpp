@@ -85,6 +85,7 @@ ModelSizes model_sizes(const Config& c) {
   s.rope_theta = c.model.rope_theta;
   s.rope = c.model.rope;
   s.family = &family_of(c);
+  s.optim = c.optim;
   s.zero = c.memory.zero == 0 ? Zero::none : c.memory.zero == 1 ? Zero::states : Zero::parameters;
   s.recompute = c.memory.recompute;
   s.keep_moves = c.memory.keep_moves;

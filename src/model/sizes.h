@@ -60,6 +60,7 @@ struct ModelSizes {
   int64_t chunks = 1;           // of the rows: exchange | experts | exchange one after another
   int64_t chunks_backward = 0;  // messages of the backward pass; 0: as chunks. One of the two divides the other.
 
+  OptimConfig optim = {};  // which parameters stay as they are
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;  // in every layer
   KeepMoves keep_moves = KeepMoves::all;

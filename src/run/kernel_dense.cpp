@@ -223,7 +223,7 @@ bool skips(const at::Tensor& factor) { return std::isnan(*factor.const_data_ptr<
 
 Kernel prepare(const AdamW& op, const StepTypes& types) {
   return [op, tile = types.tile](Call& call) {
-    const double lr = *call.in(5).const_data_ptr<double>(), step = *call.in(6).const_data_ptr<double>();
+    const double lr = op.lr_factor * *call.in(5).const_data_ptr<double>(), step = *call.in(6).const_data_ptr<double>();
     const kernels::AdamW args{.lr = lr,
                               .beta1 = op.beta1,
                               .beta2 = op.beta2,
@@ -237,8 +237,8 @@ Kernel prepare(const AdamW& op, const StepTypes& types) {
 }
 
 Kernel prepare(const Sgd& op, const StepTypes& types) {
-  return [decay = op.weight_decay, tile = types.tile](Call& call) {
-    const kernels::Sgd args{.lr = *call.in(3).const_data_ptr<double>(), .weight_decay = decay, .tile = tile};
+  return [decay = op.weight_decay, factor = op.lr_factor, tile = types.tile](Call& call) {
+    const kernels::Sgd args{.lr = factor * *call.in(3).const_data_ptr<double>(), .weight_decay = decay, .tile = tile};
     if (!skips(call.in(2))) kernels::sgd(args, call.in(2), call.in(0), call.in(1));
     call.alias(0, 0, call.in(0));
   };

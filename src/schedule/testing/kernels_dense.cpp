@@ -171,7 +171,7 @@ void compute(const Call& c, const ClipFactor& op) {
 }
 
 void compute(const Call& c, const AdamW& op) {
-  const double factor = c.x(4)[0], lr = c.x(5)[0], step = c.x(6)[0];
+  const double factor = c.x(4)[0], lr = op.lr_factor * c.x(5)[0], step = c.x(6)[0];
   for (int64_t i = 0; i < c.y().size(); ++i) {
     const double g = factor * c.x(1)[i];
     const double m = op.beta1 * c.x(2)[i] + (1 - op.beta1) * g, v = op.beta2 * c.x(3)[i] + (1 - op.beta2) * g * g;
@@ -184,7 +184,7 @@ void compute(const Call& c, const AdamW& op) {
 
 void compute(const Call& c, const Sgd& op) {
   for (int64_t i = 0; i < c.y().size(); ++i)
-    c.y()[i] = c.x(0)[i] - c.x(3)[0] * (c.x(2)[0] * c.x(1)[i] + op.weight_decay * c.x(0)[i]);
+    c.y()[i] = c.x(0)[i] - op.lr_factor * c.x(3)[0] * (c.x(2)[0] * c.x(1)[i] + op.weight_decay * c.x(0)[i]);
 }
 
 }  // namespace plait::oracle
