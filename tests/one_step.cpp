@@ -1,6 +1,7 @@
 #include "one_step.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -33,6 +34,7 @@ at::Tensor whole_leaf(const StepCase& c, const std::string& leaf, int micro) {
   const auto batch = static_cast<double>(real_tokens(c.micro)), own = static_cast<double>(real_tokens(tokens));
   if (leaf == "ids") return tokens.ids;
   if (leaf == "targets") return tokens.targets;
+  if (leaf == "positions") return at::arange(c.sizes.tokens(), at::kLong).remainder(c.sizes.positions);
   if (leaf == "mask") return tokens.mask;
   if (leaf == "weight") return tokens.mask.to(c.dtype).div(batch);
   if (leaf == "inv_tokens") return at::full({}, 1 / own, c.dtype);

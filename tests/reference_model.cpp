@@ -12,6 +12,7 @@
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tanh.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
@@ -43,13 +44,17 @@ class PlainModel {
     mask_ = tokens.mask.to(at::kDouble);
     share_ = mask_.sum().item<double>() / batch_tokens;
     at::Tensor x = weight("model.embed_tokens.weight").index_select(0, tokens.ids);
+    if (gpt2()) {
+      const at::Tensor rows = weight("model.embed_positions.weight").narrow(0, 0, s_.positions);
+      x = x + rows.repeat({s_.sequences, 1});
+    }
     for (int64_t l = 0; l < s_.layers; ++l) {
-      x = x + attention(rms(x, layer(l, "input_layernorm.weight")), l);
-      const at::Tensor h = rms(x, layer(l, "post_attention_layernorm.weight"));
+      x = x + attention(norm(x, layer(l, "input_layernorm")), l);
+      const at::Tensor h = norm(x, layer(l, "post_attention_layernorm"));
       x = x + (s_.has_experts(l) ? experts(h, l) : dense(h, l));
     }
     const at::Tensor head = weight(s_.tied ? "model.embed_tokens.weight" : "lm_head.weight");
-    const at::Tensor logits = rms(x, "model.norm.weight").matmul(head.t());
+    const at::Tensor logits = norm(x, "model.norm").matmul(head.t());
     const at::Tensor log_p = at::log_softmax(logits, -1).gather(1, tokens.targets.unsqueeze(1)).squeeze(1);
     nll = nll - (log_p * mask_).sum() / batch_tokens;
   }
@@ -70,12 +75,21 @@ class PlainModel {
   const at::Tensor& weight(const std::string& name) const { return w_.at(name); }
   static std::string layer(int64_t l, const char* part) { return fmt::format("model.layers.{}.{}", l, part); }
 
-  at::Tensor rms(const at::Tensor& x, const std::string& gain) const {
-    return x * at::rsqrt(x.square().mean(-1, true) + s_.norm_eps) * weight(gain);
+  bool gpt2() const { return s_.architecture == &architectures::gpt2; }
+
+  at::Tensor norm(const at::Tensor& x, const std::string& name) const {
+    const at::Tensor& gain = weight(name + ".weight");
+    if (!gpt2()) return x * at::rsqrt(x.square().mean(-1, true) + s_.norm_eps) * gain;
+    const at::Tensor centred = x - x.mean(-1, true);
+    return centred * at::rsqrt(centred.square().mean(-1, true) + s_.norm_eps) * gain + weight(name + ".bias");
   }
+
+  // x plus the bias of this name, where the architecture has it.
+  at::Tensor biased(const at::Tensor& x, const std::string& name) const { return gpt2() ? x + weight(name) : x; }
 
   // x [B, S, heads, A]: feature a of the first half and a of the second turn together.
   at::Tensor turned(const at::Tensor& x) const {
+    if (gpt2()) return x;
     const int64_t half = x.size(3) / 2;
     const at::Tensor cos = at::zeros({x.size(1), 1, half}, at::kDouble), sin = cos.clone();
     auto c = cos.accessor<double, 3>(), s = sin.accessor<double, 3>();
@@ -91,24 +105,27 @@ class PlainModel {
   }
 
   at::Tensor heads(const at::Tensor& h, const std::string& name) const {
-    const at::Tensor& w = weight(name);
-    return at::einsum("td,had->tha", {h, w}).view({s_.sequences, s_.positions, w.size(0), w.size(1)});
+    const at::Tensor& w = weight(name + ".weight");
+    return biased(at::einsum("td,had->tha", {h, w}), name + ".bias")
+        .view({s_.sequences, s_.positions, w.size(0), w.size(1)});
   }
 
   at::Tensor attention(const at::Tensor& h, int64_t l) const {
     const int64_t share = s_.heads / s_.kv_heads;
-    const at::Tensor q = turned(heads(h, layer(l, "self_attn.q_proj.weight")));
-    const at::Tensor k = turned(heads(h, layer(l, "self_attn.k_proj.weight"))).repeat_interleave(share, 2);
-    const at::Tensor v = heads(h, layer(l, "self_attn.v_proj.weight")).repeat_interleave(share, 2);
+    const at::Tensor q = turned(heads(h, layer(l, "self_attn.q_proj")));
+    const at::Tensor k = turned(heads(h, layer(l, "self_attn.k_proj"))).repeat_interleave(share, 2);
+    const at::Tensor v = heads(h, layer(l, "self_attn.v_proj")).repeat_interleave(share, 2);
     const at::Tensor future = at::ones({s_.positions, s_.positions}, at::kBool).triu(1);
     const at::Tensor scores = at::einsum("bqha,bkha->bhqk", {q, k}) / std::sqrt(static_cast<double>(s_.head_size()));
     const at::Tensor o =
         at::einsum("bhqk,bkha->bqha", {at::softmax(scores.masked_fill(future, -INFINITY), -1), v}).flatten(0, 1);
-    return at::einsum("tha,dha->td", {o, weight(layer(l, "self_attn.o_proj.weight"))});
+    return biased(at::einsum("tha,dha->td", {o, weight(layer(l, "self_attn.o_proj.weight"))}),
+                  layer(l, "self_attn.o_proj.bias"));
   }
 
   at::Tensor act(const at::Tensor& x) const {
     if (s_.act == Act::relu) return at::relu(x);
+    if (s_.act == Act::gelu_tanh) return x * (1 + at::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x.pow(3)))) / 2;
     return s_.act == Act::silu ? x * at::sigmoid(x) : x * (1 + at::erf(x / std::sqrt(2.0))) / 2;
   }
 
@@ -118,7 +135,9 @@ class PlainModel {
   at::Tensor dense(const at::Tensor& h, int64_t l) const {
     const at::Tensor up = s_.glu ? at::einsum("td,ufd->tuf", {h, weight(layer(l, "mlp.gate_up_proj.weight"))})
                                  : at::einsum("td,fd->tf", {h, weight(layer(l, "mlp.up_proj.weight"))});
-    return at::einsum("tf,df->td", {hidden(up), weight(layer(l, "mlp.down_proj.weight"))});
+    const at::Tensor in = hidden(biased(up, layer(l, "mlp.up_proj.bias")));
+    return biased(at::einsum("tf,df->td", {in, weight(layer(l, "mlp.down_proj.weight"))}),
+                  layer(l, "mlp.down_proj.bias"));
   }
 
   // Every expert sees every token; the weights, zero nearly everywhere, pick.
@@ -130,7 +149,9 @@ class PlainModel {
     const at::Tensor combine = at::zeros(p.sizes(), at::kDouble).scatter_add(1, choice.idx_TK, weights(p, choice));
     const at::Tensor up = s_.glu ? at::einsum("td,eufd->teuf", {h, weight(layer(l, "mlp.experts.gate_up_proj"))})
                                  : at::einsum("td,efd->tef", {h, weight(layer(l, "mlp.experts.up_proj"))});
-    const at::Tensor out = at::einsum("tef,edf->ted", {hidden(up), weight(layer(l, "mlp.experts.down_proj"))});
+    const at::Tensor in = hidden(biased(up, layer(l, "mlp.experts.up_proj_bias")));
+    const at::Tensor out = biased(at::einsum("tef,edf->ted", {in, weight(layer(l, "mlp.experts.down_proj"))}),
+                                  layer(l, "mlp.experts.down_proj_bias"));
     return at::einsum("te,ted->td", {combine, out});
   }
 

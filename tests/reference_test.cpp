@@ -39,7 +39,7 @@ StepCase of(const ModelSizes& sizes, std::vector<Tokens> micro) {
 }
 
 TEST(Reference, is_equalled_by_every_activation_gated_and_plain) {
-  for (Act act : {Act::silu, Act::gelu, Act::relu})
+  for (Act act : {Act::silu, Act::gelu, Act::relu, Act::gelu_tanh})
     for (bool glu : {true, false}) {
       ModelSizes sizes = small_sizes();
       sizes.act = act;
@@ -112,6 +112,54 @@ TEST(Reference, is_equalled_at_every_layout_with_uneven_ranks) {
       sizes.aux_coef = 0.3;
       sizes.z_coef = 0.1;
       StepCase c = of(sizes, {padded_tokens(sizes), random_tokens(sizes, 2)});
+      c.mesh = mesh;
+      expect_equal(c, fmt::format("family {}, {} ranks, tp {}, esp {}, ep {}", family->name, mesh.ranks, mesh.tp,
+                                  mesh.esp, mesh.ep));
+    }
+}
+
+ModelSizes gpt2_sizes() {
+  ModelSizes sizes = small_sizes();
+  sizes.architecture = &architectures::gpt2;
+  sizes.position_rows = 11;
+  sizes.act = Act::gelu_tanh;
+  sizes.glu = false;
+  return sizes;
+}
+
+TEST(Reference, is_equalled_by_gpt2_dense_and_with_experts) {
+  for (int64_t every : {0, 1, 2}) {
+    ModelSizes sizes = gpt2_sizes();
+    sizes.moe_every = every;
+    expect_equal(of(sizes, {padded_tokens(sizes), random_tokens(sizes, 2)}), fmt::format("experts every {}", every));
+  }
+}
+
+// Biases of experts in padded slots, whose unused ones they reach too.
+TEST(Reference, is_equalled_by_gpt2_over_capacity) {
+  ModelSizes sizes = gpt2_sizes();
+  sizes.drop = Drop::probs;
+  sizes.group = 8;
+  sizes.capacity = 3;
+  for (const MeshSize& mesh : {MeshSize{1, 1, 1, 1}, MeshSize{4, 2, 2, 2}}) {
+    StepCase c = of(sizes, {random_tokens(sizes)});
+    c.mesh = mesh;
+    expect_equal(c, fmt::format("{} ranks", mesh.ranks));
+  }
+}
+
+TEST(Reference, is_equalled_by_gpt2_of_every_family) {
+  constexpr MeshSize kLayouts[] = {{4, 2, 2, 2}, {4, 2, 1, 4}, {8, 2, 4, 2}, {4, 1, 1, 2}};
+  for (const FamilySpec* family :
+       {&families::ted, &families::dtd, &families::parm, &families::s1, &families::s2, &families::sharded})
+    for (const MeshSize& mesh : kLayouts) {
+      if ((family == &families::ted || family == &families::dtd) && mesh.esp != mesh.tp) continue;
+      ModelSizes sizes = gpt2_sizes();
+      sizes.family = family;
+      sizes.fuse = family == &families::s1 || family == &families::s2;
+      sizes.chunks = family == &families::sharded ? 2 : 1;
+      sizes.aux_coef = 0.3;
+      StepCase c = of(sizes, {padded_tokens(sizes)});
       c.mesh = mesh;
       expect_equal(c, fmt::format("family {}, {} ranks, tp {}, esp {}, ep {}", family->name, mesh.ranks, mesh.tp,
                                   mesh.esp, mesh.ep));

@@ -42,6 +42,10 @@ constexpr auto decoder_keys_and(const std::string_view (&more)[N]) {
   return all;
 }
 
+constexpr auto kGpt2Keys = std::to_array<std::string_view>(
+    {"model.vocab_size", "model.hidden_size", "model.num_hidden_layers", "model.num_attention_heads",
+     "model.max_position_embeddings", "model.intermediate_size", "model.hidden_act", "model.rms_norm_eps"});
+
 constexpr auto kBiasedKeys = decoder_keys_and({"model.attention_bias"});
 constexpr auto kClippedKeys = decoder_keys_and({"model.attention_bias", "model.clip_qkv"});
 
@@ -83,6 +87,20 @@ void check_decoder(const Config& c) {
     must_divide(tp, {"model.intermediate_size", c.model.intermediate_size});
 }
 
+void check_gpt2(const Config& c) {
+  const Named heads{"model.num_attention_heads", c.model.num_attention_heads};
+  const Named tp{"mesh.tp", c.mesh.tp};
+  must_divide(heads, {"model.hidden_size", c.model.hidden_size});
+  must_divide(tp, heads);
+  must_divide(tp, {"model.vocab_size", c.model.vocab_size});
+  if (num_expert_layers(c) < c.model.num_hidden_layers)
+    must_divide(tp, {"model.intermediate_size", c.model.intermediate_size});
+  if (c.train.seq_length > c.model.max_position_embeddings)
+    input_error(
+        "train.seq_length = {} is more than model.max_position_embeddings = {}: later positions have no embedding",
+        c.train.seq_length, c.model.max_position_embeddings);
+}
+
 }  // namespace
 
 constinit const Architecture mixtral = {
@@ -108,8 +126,14 @@ constinit const Architecture olmoe = {
     .keys = kClippedKeys,
     .check = check_decoder};
 
+constinit const Architecture gpt2 = {
+    .name = "gpt2",
+    .help = "LayerNorm, attention, LayerNorm, feed-forward or experts, with learned positions and biases everywhere",
+    .keys = kGpt2Keys,
+    .check = check_gpt2};
+
 const std::vector<const Architecture*>& all() {
-  static const std::vector<const Architecture*> list = {&mixtral, &qwen2_moe, &qwen3_moe, &olmoe};
+  static const std::vector<const Architecture*> list = {&mixtral, &qwen2_moe, &qwen3_moe, &olmoe, &gpt2};
   return list;
 }
 

@@ -30,6 +30,7 @@ struct ModelConfig {
   bool attention_bias = false;
   double clip_qkv = 0;         // 0: not clipped
   int64_t sliding_window = 0;  // 0: all positions before
+  int64_t max_position_embeddings = 0;  // 0: train.seq_length
   int64_t intermediate_size = 512;
   Act hidden_act = Act::silu;
   bool glu = true;

@@ -249,6 +249,8 @@ MeshConfig mesh_to_be(Config c) {
 Config resolve(Config c) {
   check_ranges(c);
   fill(c.model.num_key_value_heads, c.model.num_attention_heads);
+  if (c.model.architecture->reads("model.max_position_embeddings"))
+    fill(c.model.max_position_embeddings, c.train.seq_length);
   if (!c.moe.aux_coef) c.moe.aux_coef = aux_coef(c);
   fill(c.moe.moe_intermediate_size, c.model.intermediate_size);
   fill_mesh(c);

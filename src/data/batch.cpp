@@ -1,5 +1,6 @@
 #include "data/batch.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -12,7 +13,11 @@ namespace {
 
 Batch padding(int64_t sequences, int64_t seq_length) {
   const auto zeros = [&] { return at::zeros({sequences * seq_length}, at::kLong); };
-  return {.ids_T = zeros(), .targets_T = zeros(), .mask_T = zeros(), .num_targets = 0};
+  return {.ids_T = zeros(),
+          .targets_T = zeros(),
+          .mask_T = zeros(),
+          .num_targets = 0,
+          .positions_T = at::arange(sequences * seq_length, at::kLong).remainder(seq_length)};
 }
 
 // Fills sequence `b` of the batch from the window that starts at `tokens[0]` and holds seq_length + 1 tokens.

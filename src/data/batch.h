@@ -11,10 +11,11 @@ namespace plait::data {
 
 // Sequences lie one after the other. A padded sequence has ids and targets 0 and mask 0.
 struct Batch {
-  at::Tensor ids_T;      // int64
-  at::Tensor targets_T;  // int64, the token after each
-  at::Tensor mask_T;     // int64, 1 for a real target
-  int64_t num_targets;   // real targets of the whole batch: all micro-batches, all data ranks
+  at::Tensor ids_T;             // int64
+  at::Tensor targets_T;         // int64, the token after each
+  at::Tensor mask_T;            // int64, 1 for a real target
+  int64_t num_targets;          // real targets of the whole batch: all micro-batches, all data ranks
+  at::Tensor positions_T = {};  // int64, of each token in its sequence
 };
 
 struct BatchPlan {

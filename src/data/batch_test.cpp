@@ -52,6 +52,7 @@ TEST(Batch, holds_windows_of_the_training_part_and_the_token_after_each) {
   ASSERT_EQ(batch.ids_T.numel(), 96);
   EXPECT_EQ(batch.num_targets, 96);
   EXPECT_EQ(batch.mask_T.sum().item<int64_t>(), 96);
+  for (int64_t i = 0; i < 96; ++i) EXPECT_EQ(batch.positions_T[i].item<int64_t>(), i % 16);
   for (int64_t b = 0; b < 6; ++b) {
     const auto ids = values(batch.ids_T.narrow(0, b * 16, 16)), targets = values(batch.targets_T.narrow(0, b * 16, 16));
     const auto start = place_of(corpus.training(), ids);

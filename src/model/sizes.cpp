@@ -77,9 +77,10 @@ ModelSizes model_sizes(const Config& c) {
   s.attention_bias = c.model.attention_bias;
   s.clip_qkv = c.model.clip_qkv;
   s.window = c.model.sliding_window;
+  s.position_rows = c.model.max_position_embeddings;
   s.ffn = c.model.intermediate_size;
   s.act = c.model.hidden_act;
-  s.glu = c.model.glu;
+  s.glu = c.model.glu && c.model.architecture->reads("model.glu");
   s.tied = c.model.tie_word_embeddings;
   s.norm_eps = c.model.rms_norm_eps;
   s.rope_theta = c.model.rope_theta;

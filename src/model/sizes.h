@@ -27,6 +27,7 @@ struct ModelSizes {
   bool attention_bias = false;
   double clip_qkv = 0;  // 0: not clipped
   int64_t window = 0;   // positions that one sees, itself among them; 0: all before it
+  int64_t position_rows = 0;  // of the embedding of positions
   int64_t ffn = 128;    // dense feed-forward hidden
   Act act = Act::silu;
   bool glu = true, tied = true;

@@ -133,6 +133,13 @@ Writer written(const Mesh& mesh, const ModelSizes& sizes, const std::function<vo
   return second;
 }
 
+ValueId add_bias(Writer& w, ValueId x, Parameter bias, const std::string& name) {
+  bias.init = Zeros{};
+  bias.decays = false;
+  bias.dtype = Dtype::full;
+  return w.b.add(AddBias{}, {x, w.parameter(bias)}, name);
+}
+
 Init residual_init(const ModelSizes& s) { return Normal{0.02 / std::sqrt(2.0 * static_cast<double>(s.layers))}; }
 
 void declare_integers(Writer& w, const char* name) {

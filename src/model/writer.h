@@ -77,6 +77,11 @@ class Writer {
 // hear what it declares, since parameters that are loaded in one step stand before the first of their readers.
 Writer written(const Mesh& mesh, const ModelSizes& sizes, const std::function<void(Writer&)>& write);
 
+enum class Biases { none, all };  // after the products of a feed-forward
+
+// A vector that starts at zero and does not decay, added to x: name, dims, over and group of `bias` count.
+ValueId add_bias(Writer& w, ValueId x, Parameter bias, const std::string& name);
+
 Init residual_init(const ModelSizes& sizes);  // of the matrices that write to the residual stream
 
 // Data leaves: an integer for each token; and what gates read beside tokens and ids.

@@ -12,7 +12,7 @@ constexpr bool kIsOneOf = (std::is_same_v<T, All> || ...);
 
 template <class T>
 constexpr bool kHasNoTranspose =
-    kIsOneOf<T, ActivateGrad, RmsNormGrad, MeanSquareGrad, RmsScaleGrad, BiasGrad, ClipGrad, TokenGateGrad, AttentionGrad,
+    kIsOneOf<T, ActivateGrad, RmsNormGrad, LayerNormGrad, MeanSquareGrad, RmsScaleGrad, BiasGrad, ClipGrad, TokenGateGrad, AttentionGrad,
              EmbedGrad, RowMax, ExpSumTargetGrad, NllGrad, HashRoute, RouteGrad, NoiseGrad, NoisyStatsGrad,
              VariationGrad, GateStatsGrad, BalanceGrad, Load, Count, Nodes, CountWithin, Busiest, Arrange, Pair,
              SumSquares, ClipFactor, AdamW, Sgd, BalanceBias>;
@@ -132,11 +132,14 @@ class Backward {
   void back(const Unpack&) { give(Pack{local_size(b_.mesh(), b_.type(in()[0]).dims.front())}, {dy_[0]}, in()); }
   void back(const Activate& op) { give(ActivateGrad{op.act, op.glu}, {in()[0], dy_[0]}, in()); }
   void back(const RmsNorm& op) { give(RmsNormGrad{op.eps}, {in()[0], in()[1], dy_[0]}, in()); }
+  void back(const LayerNorm& op) { give(LayerNormGrad{op.eps}, {in()[0], in()[1], dy_[0]}, in()); }
   void back(const MeanSquare&) { give(MeanSquareGrad{}, {in()[0], dy_[0]}, in()); }
   void back(const RmsScale& op) { give(RmsScaleGrad{op.eps}, {in()[0], in()[1], in()[2], dy_[0]}, in()); }
   void back(const AddBias&) {
     cotangents_[in()[0]].push_back(dy_[0]);
-    give(BiasGrad{b_.type(in()[1]).dim_names()}, {dy_[0]}, {in()[1]});
+    std::vector<ValueId> ins = {dy_[0]};
+    ins.insert(ins.end(), in().begin() + 2, in().end());  // a table
+    give(BiasGrad{b_.type(in()[1]).dim_names()}, ins, {in()[1]});
   }
   void back(const Clip& op) { give(ClipGrad{op.bound}, {in()[0], dy_[0]}, in()); }
   void back(const TokenGate&) { give(TokenGateGrad{}, {in()[0], in()[1], dy_[0]}, in()); }

@@ -128,7 +128,7 @@ TEST(Gradient, of_pack_and_unpack) {
 }
 
 TEST(Gradient, of_every_activation) {
-  for (Act act : {Act::silu, Act::gelu, Act::relu}) {
+  for (Act act : {Act::silu, Act::gelu, Act::relu, Act::gelu_tanh}) {
     Case plain, gated;
     plain.check(plain.add(Activate{.act = act}, {plain.parameter("x", {{"T", 3}, {"F", 4}})}));
     gated.check(gated.add(Activate{.act = act, .glu = true}, {gated.parameter("x", {{"T", 3}, {"U", 2}, {"F", 4}})}));
@@ -156,6 +156,18 @@ TEST(Gradient, of_rms_norm_by_its_mean_square) {
 TEST(Gradient, of_a_bias) {
   Case c;
   c.check(c.add(AddBias{}, {c.parameter("x", {{"T", 3}, {"H", 2}, {"A", 4}}), c.parameter("b", {{"H", 2}, {"A", 4}})}));
+}
+
+TEST(Gradient, of_a_bias_of_experts_in_padded_slots) {
+  Case c;
+  c.check(c.add(AddBias{},
+                {c.parameter("x", {{"E", 2}, {"W", 2}, {"C", 3}, {"F", 4}}), c.parameter("b", {{"E", 2}, {"F", 4}})}));
+}
+
+TEST(Gradient, of_layer_norm) {
+  Case c;
+  c.check(c.add(LayerNorm{.eps = 1e-2}, {c.parameter("x", {{"T", 3}, {"D", 5}}), c.parameter("gain", {{"D", 5}}),
+                                         c.parameter("bias", {{"D", 5}})}));
 }
 
 TEST(Gradient, of_clip) {

@@ -27,6 +27,13 @@ bool groups_rows(const Einsum& einsum, const std::vector<const Type*>& in, const
   return summed && shares(einsum.out, prefix);
 }
 
+// Whether a bias, or its gradient, is that of each row's expert.
+bool reads_cells(const Step& step, const std::vector<const Type*>& in) {
+  if (as<AddBias>(step.op)) return bias_of_experts(*in[0], in[1]->dim_names());
+  const BiasGrad* grad = as<BiasGrad>(step.op);
+  return grad && bias_of_experts(*in[0], grad->dims);
+}
+
 // A way from one layout of a table to another: a message, then slices.
 struct Relayout {
   double bytes = 0;
@@ -91,6 +98,7 @@ class Lowering {
     const std::string& id = t.dims[t.jagged_index()].table;
     if (const Move* move = as<Move>(step.op)) return tables_of(*move, step);
     if (const Einsum* einsum = as<Einsum>(step.op); einsum && groups_rows(*einsum, in, t)) return {get(id, t.prefix())};
+    if (reads_cells(step, in)) return {get(id, t.prefix())};
     return {};
   }
 

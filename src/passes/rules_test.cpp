@@ -198,6 +198,30 @@ TEST(Transformer, ops_are_refused_on_pieces_that_they_need_whole) {
                {parameter(b, "x", {{"T", 4}, {"D", 4, over(kTp)}}), parameter(b, "gain", {{"D", 4, over(kTp)}})});
        },
        "%x over tp.esp: dim D must be whole for rms_norm: gather or join it first"},
+      {"layer norm of a split width",
+       [](Builder& b) {
+         const ValueId gain = parameter(b, "gain", {{"D", 4, over(kTp)}});
+         b.add(LayerNorm{}, {parameter(b, "x", {{"T", 4}, {"D", 4, over(kTp)}}), gain, gain});
+       },
+       "%x over tp.esp: dim D must be whole for layer_norm: gather or join it first"},
+      {"layer norm with another bias",
+       [](Builder& b) {
+         b.add(LayerNorm{}, {parameter(b, "x", {{"T", 4}, {"D", 4}}), parameter(b, "gain", {{"D", 4}}),
+                             parameter(b, "bias", {{"D", 2}})});
+       },
+       "%bias: is real [D=2], needed are the dims of %gain"},
+      {"a bias of a partial sum",
+       [](Builder& b) {
+         const ValueId x = parameter(b, "x", {{"T", 4}, {"F", 4, over(kTp)}}),
+                       w = parameter(b, "w", {{"D", 4}, {"F", 4, over(kTp)}});
+         b.add(AddBias{}, {b.add(Einsum{{"T", "D"}}, {x, w}), parameter(b, "b", {{"D", 4}})});
+       },
+       "%einsum over tp.esp: is a partial sum and add_bias is not linear: leave or scatter it first"},
+      {"a bias of other experts",
+       [](Builder& b) {
+         b.add(AddBias{}, {parameter(b, "x", {{"E", 4}, {"C", 3}, {"F", 4}}), parameter(b, "b", {{"E", 2}, {"F", 4}})});
+       },
+       "%b: is real [E=2, F=4], needed are dims of %x, [E=4, F=4]"},
       {"rope of split positions",
        [](Builder& b) {
          b.add(Rope{}, {parameter(b, "x", {{"B", 2}, {"S", 4, over(kTp)}, {"H", 2}, {"A", 2}})});

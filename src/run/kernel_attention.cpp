@@ -1,5 +1,6 @@
 // Glue between norms, positions and attention and their kernels.
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/layer_norm.h"
 #include "kernels/cpu/norm.h"
 #include "kernels/cpu/rope.h"
 #include "kernels/cpu/token_gate.h"
@@ -38,6 +39,19 @@ Kernel prepare(const RmsNormGrad& op, const StepTypes&) {
   };
 }
 
+Kernel prepare(const LayerNorm& op, const StepTypes&) {
+  return [eps = op.eps](Call& call) {
+    kernels::layer_norm({rows_of(call.in(0)), call.in(1), call.in(2), rows_of(like(call, 0, 0))}, eps);
+  };
+}
+
+Kernel prepare(const LayerNormGrad& op, const StepTypes&) {
+  return [eps = op.eps](Call& call) {
+    const at::Tensor dx = like(call, 0, 0), dgain = like(call, 1, 1), dbias = like(call, 2, 1);
+    kernels::layer_norm_grad({rows_of(call.in(0)), call.in(1), rows_of(call.in(2)), rows_of(dx), dgain, dbias}, eps);
+  };
+}
+
 Kernel prepare(const MeanSquare&, const StepTypes& types) {
   return [whole = in_the_whole(*types.in[0]), full = types.scalar(*types.out[0])](Call& call) {
     kernels::mean_square(of_tokens(call.in(0)), whole, call.make(0, {call.in(0).size(0)}, full));
@@ -63,20 +77,6 @@ Kernel prepare(const RmsScaleGrad& op, const StepTypes&) {
     kernels::rms_scale_grad({of_tokens(call.in(0)), call.in(1), call.in(2).view({-1}), of_tokens(call.in(3)),
                              of_tokens(dx), ds, dgain.view({-1})},
                             eps);
-  };
-}
-
-Kernel prepare(const AddBias&, const StepTypes&) {
-  return [](Call& call) {
-    const at::Tensor x = call.in(0), b = call.in(1).view({-1}), y = call.make_over(0, 0);
-    kernels::add_bias(rows_of(x, b.numel()), b, rows_of(y, b.numel()));
-  };
-}
-
-Kernel prepare(const BiasGrad&, const StepTypes& types) {
-  return [shape = types.shape(*types.out[0]), full = types.scalar(*types.out[0])](Call& call) {
-    const at::Tensor db = call.make(0, shape, full).view({-1});
-    kernels::bias_grad(rows_of(call.in(0), db.numel()), db);
   };
 }
 

@@ -25,6 +25,8 @@ Kernel prepare(const Activate& op, const StepTypes& types);
 Kernel prepare(const ActivateGrad& op, const StepTypes& types);
 Kernel prepare(const RmsNorm& op, const StepTypes& types);
 Kernel prepare(const RmsNormGrad& op, const StepTypes& types);
+Kernel prepare(const LayerNorm& op, const StepTypes& types);
+Kernel prepare(const LayerNormGrad& op, const StepTypes& types);
 Kernel prepare(const MeanSquare& op, const StepTypes& types);
 Kernel prepare(const MeanSquareGrad& op, const StepTypes& types);
 Kernel prepare(const RmsScale& op, const StepTypes& types);

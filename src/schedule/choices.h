@@ -6,7 +6,8 @@
 
 namespace plait {
 
-enum class Act { silu, gelu, relu };  // gelu: the exact one, by erf
+// gelu: the exact one, by erf; gelu_tanh: its approximation by tanh.
+enum class Act { silu, gelu, relu, gelu_tanh };
 
 enum class Direction { forward, inverse };
 
@@ -39,7 +40,7 @@ enum class KeepMoves { all, reduce_and_exchange, none };
 
 template <>
 struct EnumNames<Act> {
-  static constexpr std::array<std::string_view, 3> names = {"silu", "gelu", "relu"};
+  static constexpr std::array<std::string_view, 4> names = {"silu", "gelu", "relu", "gelu_tanh"};
 };
 template <>
 struct EnumNames<RopeType> {

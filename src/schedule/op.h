@@ -287,7 +287,7 @@ struct External {
 };
 
 using Op = std::variant<Move, Einsum, Add, Scale, Cast, Split, Concat, Dup, Pick, Unflatten, Flatten, Pack, Unpack,
-                        Activate, ActivateGrad, RmsNorm, RmsNormGrad, MeanSquare, MeanSquareGrad, RmsScale,
+                        Activate, ActivateGrad, RmsNorm, RmsNormGrad, LayerNorm, LayerNormGrad, MeanSquare, MeanSquareGrad, RmsScale,
                         RmsScaleGrad, AddBias, BiasGrad, Clip, ClipGrad, TokenGate, TokenGateGrad, Rope, Attention, AttentionGrad, Embed,
                         EmbedGrad, RowMax, ExpSumTarget, ExpSumTargetGrad, Nll, NllGrad, Route, RouteGrad, GateStats,
                         GateStatsGrad, Load, Balance, BalanceGrad, Count, Arrange, Encode, Decode, Pair, Accumulate,

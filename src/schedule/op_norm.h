@@ -32,6 +32,34 @@ struct RmsNormGrad {
   bool operator==(const RmsNormGrad&) const = default;
 };
 
+// (x[.., D], gain[D], bias[D]) -> y = gain * (x - mean) / sqrt(variance + eps) + bias, both of the last dim of x.
+struct LayerNorm {
+  static constexpr const char* kName = "layer_norm";
+  static constexpr Traits kTraits{.memory = traits::kFresh,
+                                  .elements = traits::routed,
+                                  .cost = traits::streams(1.8),
+                                  .kept = Kept::again,
+                                  .hoist = traits::kStays,
+                                  .scratch = traits::no_scratch};
+  double eps = 1e-5;
+  static void fields(auto& self, auto&& f) { f("eps", self.eps); }
+  bool operator==(const LayerNorm&) const = default;
+};
+
+// (x, gain, dy) -> (dx, dgain, dbias)
+struct LayerNormGrad {
+  static constexpr const char* kName = "layer_norm_grad";
+  static constexpr Traits kTraits{.memory = traits::kFresh,
+                                  .elements = traits::layer_norm_grad,
+                                  .cost = traits::streams(2.2),
+                                  .kept = Kept::again,
+                                  .hoist = traits::kStays,
+                                  .scratch = traits::no_scratch};
+  double eps = 1e-5;
+  static void fields(auto& self, auto&& f) { f("eps", self.eps); }
+  bool operator==(const LayerNormGrad&) const = default;
+};
+
 // x[T, ..] -> s[T] = the mean of the squares of a token's elements, over all ranks: a partial sum where these are
 // split.
 struct MeanSquare {
@@ -88,7 +116,7 @@ struct RmsScaleGrad {
   bool operator==(const RmsScaleGrad&) const = default;
 };
 
-// (x[.., n..], b[n..]) -> x + b: a bias of the last dims.
+// (x[.., n..], b[n..]) -> x + b: a bias of the last dims. Of rows (x[.., E, .., F], b[E, F] [, table]): of each expert.
 struct AddBias {
   static constexpr const char* kName = "add_bias";
   static constexpr Traits kTraits{.memory = traits::kOver,
@@ -101,7 +129,7 @@ struct AddBias {
   bool operator==(const AddBias&) const = default;
 };
 
-// dy -> its sum over all dims but the last ones, `dims`
+// (dy [, table]) -> its sum over all dims but the last ones, `dims`; of rows over all but E and the last one.
 struct BiasGrad {
   static constexpr const char* kName = "bias_grad";
   static constexpr Traits kTraits{.memory = traits::kFresh,

@@ -125,6 +125,7 @@ void to_full(const ElementTyping&);  // of one operand of any type, in full
 void cast_to(const ElementTyping&);
 void moved_alike(const ElementTyping&);
 void norm_grad(const ElementTyping&);
+void layer_norm_grad(const ElementTyping&);
 void rms_scale_grad(const ElementTyping&);
 void attention(const ElementTyping&);
 void attention_grad(const ElementTyping&);

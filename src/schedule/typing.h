@@ -67,6 +67,9 @@ const Dim& expect_dim(const StepTyping& step, size_t operand, std::string_view d
 void expect_dims(const StepTyping& step, size_t operand, size_t least);
 void expect_same_dim(const StepTyping& step, const Operand& a, const Operand& b, const std::string& dim);
 
+// Whether a bias of these dims, [E, F], is that of the expert of each row of x [.., E, .., F].
+bool bias_of_experts(const Type& x, const std::vector<std::string>& of_bias);
+
 // The dims of the buffer of a routing whose tokens have this type (places or idx), without what follows the rows; of
 // one chunk, where the routing has several.
 std::vector<Dim> row_dims(const StepTyping& step, const Routing& routing, const Type& places);

@@ -57,6 +57,14 @@ Type without_gate_pair(const StepTyping& step, Type t) {
 
 }  // namespace
 
+void expect_table(const StepTyping& step, size_t operand, const Type& rows) {
+  const Type& table = step.type(operand);
+  if (rows.jagged_index() < 0 || table.role != Role::table || table.dims != rows.prefix() ||
+      table.routing != rows.dims[rows.jagged_index()].table)
+    step.fault(operand, fmt::format("is {}, needed is the table of the rows as {}", to_string(step.mesh, table),
+                                    to_string(step.mesh, rows.prefix())));
+}
+
 std::vector<Type> infer_op(const StepTyping& step, const Einsum& op) {
   expect_operands(step, 2, 3);
   const Operand &a = step.in[0], &b = step.in[1];
@@ -73,12 +81,7 @@ std::vector<Type> infer_op(const StepTyping& step, const Einsum& op) {
                               fmt::join(op.out, " ")));
   }
   if (step.in.size() == 3) {
-    const Type& rows = a.type->jagged_index() >= 0 ? *a.type : *b.type;
-    const Type& table = step.type(2);
-    if (rows.jagged_index() < 0 || table.role != Role::table || table.dims != rows.prefix() ||
-        table.routing != rows.dims[rows.jagged_index()].table)
-      step.fault(2, fmt::format("is {}, needed is the table of the rows as {}", to_string(step.mesh, table),
-                                to_string(step.mesh, rows.prefix())));
+    expect_table(step, 2, a.type->jagged_index() >= 0 ? *a.type : *b.type);
   }
   std::vector<Dim> dims;
   for (const std::string& label : op.out) {

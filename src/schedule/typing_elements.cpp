@@ -74,6 +74,11 @@ void norm_grad(const ElementTyping& e) {
   e.give(1, Dtype::full);
 }
 
+void layer_norm_grad(const ElementTyping& e) {
+  norm_grad(e);
+  e.give(2, Dtype::full);
+}
+
 void rms_scale_grad(const ElementTyping& e) {
   e.expect(1, 3, Dtype::full);
   e.expect(3, e.first());

@@ -3,6 +3,12 @@
 #include "schedule/typing_rules.h"
 
 namespace plait {
+
+bool bias_of_experts(const Type& x, const std::vector<std::string>& of_bias) {
+  return of_bias.size() == 2 && of_bias[0] == "E" && x.has("E") && x.dims.size() > 2 &&
+         x.dims[x.dims.size() - 2].name != "E";
+}
+
 namespace {
 
 void expect_whole(const StepTyping& step, size_t operand, const Dim& dim) {
@@ -54,6 +60,21 @@ std::vector<Type> infer_op(const StepTyping& step, const RmsNormGrad&) {
   check_gain(step);
   expect_dims_of(step, 2, 0);
   return {like_first(step, step.in), summed(step, step.type(1), {step.in[0], step.in[2]})};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const LayerNorm&) {
+  expect_operands(step, 3, 3);
+  check_gain(step);
+  expect_dims_of(step, 2, 1);
+  return {like_first(step, step.in)};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const LayerNormGrad&) {
+  expect_operands(step, 3, 3);
+  check_gain(step);
+  expect_dims_of(step, 2, 0);
+  const Operand &x = step.in[0], &gain = step.in[1], &dy = step.in[2];
+  return {like_first(step, step.in), summed(step, *gain.type, {x, dy}), summed(step, *gain.type, {dy})};
 }
 
 namespace {
@@ -117,32 +138,42 @@ std::vector<Type> infer_op(const StepTyping& step, const RmsScaleGrad&) {
 
 namespace {
 
-// Those that a bias has.
-std::vector<Dim> last_dims(const StepTyping& step, size_t count) {
-  const std::vector<Dim>& dims = step.type(0).dims;
-  if (count > dims.size()) step.fault(0, fmt::format("has {} dims, fewer than the bias", dims.size()));
-  return {dims.end() - static_cast<int64_t>(count), dims.end()};
+// Of operand 0: those that a bias has which names these. The bias of rows names E, which is not beside the last dim.
+std::vector<Dim> bias_dims(const StepTyping& step, const std::vector<std::string>& of_bias) {
+  const Type& x = step.type(0);
+  const size_t count = of_bias.size();
+  if (count > x.dims.size()) step.fault(0, fmt::format("has {} dims, fewer than the bias", x.dims.size()));
+  if (bias_of_experts(x, of_bias)) return {*x.find("E"), x.dims.back()};
+  return {x.dims.end() - static_cast<int64_t>(count), x.dims.end()};
+}
+
+// (.. [, table]): the table of rows is behind `operands` others, and only of rows.
+void check_bias_operands(const StepTyping& step, size_t operands, const std::vector<std::string>& of_bias) {
+  expect_operands(step, operands, operands + 1);
+  if (step.in.size() == operands) return;
+  if (!bias_of_experts(step.type(0), of_bias)) step.fault(operands, "is read by biases [E, F] of rows alone");
+  expect_table(step, operands, step.type(0));
 }
 
 }  // namespace
 
 std::vector<Type> infer_op(const StepTyping& step, const AddBias&) {
-  expect_operands(step, 2, 2);
+  check_bias_operands(step, 2, step.type(1).dim_names());
   refuse_partial(step, 0);
   refuse_partial(step, 1);
-  const std::vector<Dim> last = last_dims(step, step.type(1).dims.size());
-  if (step.type(1).dims != last)
-    step.fault(1, fmt::format("is {}, needed are the last dims of %{}, {}", to_string(step.mesh, step.type(1)),
-                              step.in[0].name, to_string(step.mesh, last)));
-  return {like_first(step, step.in)};
+  const std::vector<Dim> dims = bias_dims(step, step.type(1).dim_names());
+  if (step.type(1).dims != dims)
+    step.fault(1, fmt::format("is {}, needed are dims of %{}, {}", to_string(step.mesh, step.type(1)), step.in[0].name,
+                              to_string(step.mesh, dims)));
+  return {like_first(step, {step.in[0], step.in[1]})};
 }
 
 std::vector<Type> infer_op(const StepTyping& step, const BiasGrad& op) {
-  expect_operands(step, 1, 1);
+  check_bias_operands(step, 1, op.dims);
   Type sum = step.type(0);
-  sum.dims = last_dims(step, op.dims.size());
+  sum.dims = bias_dims(step, op.dims);
   if (sum.dim_names() != op.dims) step.fault(0, fmt::format("does not end with the dims {}", fmt::join(op.dims, ", ")));
-  return {summed(step, sum, step.in)};
+  return {summed(step, sum, {step.in[0]})};
 }
 
 std::vector<Type> infer_op(const StepTyping& step, const Clip&) {

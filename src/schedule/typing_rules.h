@@ -19,8 +19,13 @@ std::vector<Type> infer_op(const StepTyping& step, const Pack& op);
 std::vector<Type> infer_op(const StepTyping& step, const Unpack& op);
 std::vector<Type> infer_op(const StepTyping& step, const Activate& op);
 std::vector<Type> infer_op(const StepTyping& step, const ActivateGrad& op);
+// That an operand is the table of these rows, held as they are.
+void expect_table(const StepTyping& step, size_t operand, const Type& rows);
+
 std::vector<Type> infer_op(const StepTyping& step, const RmsNorm& op);
 std::vector<Type> infer_op(const StepTyping& step, const RmsNormGrad& op);
+std::vector<Type> infer_op(const StepTyping& step, const LayerNorm& op);
+std::vector<Type> infer_op(const StepTyping& step, const LayerNormGrad& op);
 std::vector<Type> infer_op(const StepTyping& step, const MeanSquare& op);
 std::vector<Type> infer_op(const StepTyping& step, const MeanSquareGrad& op);
 std::vector<Type> infer_op(const StepTyping& step, const RmsScale& op);

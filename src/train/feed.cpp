@@ -9,6 +9,7 @@ namespace plait {
 at::Tensor data_leaf(const std::string& leaf, const data::Batch& batch, const BatchShape& shape, at::ScalarType dtype) {
   if (leaf == "ids") return batch.ids_T;
   if (leaf == "targets") return batch.targets_T;
+  if (leaf == "positions") return batch.positions_T;
   if (leaf == "mask") return batch.mask_T;
   if (leaf == "weight") return batch.mask_T.to(dtype).div_(static_cast<double>(batch.num_targets));
   if (leaf == "inv_tokens") return at::full({}, 1.0 / static_cast<double>(shape.micro_tokens), dtype);

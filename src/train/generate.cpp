@@ -1,5 +1,6 @@
 #include "train/generate.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
@@ -44,7 +45,9 @@ class Speaker {
     const at::Tensor ids = at::zeros({length}, at::kLong), mask = at::zeros({length}, at::kLong);
     std::copy(text.begin(), text.end(), ids.mutable_data_ptr<int64_t>());
     mask.narrow(0, 0, size).fill_(1);
-    forward.run([&](const std::string& leaf, int) { return leaf == "ids" ? ids : mask; });
+    forward.run([&](const std::string& leaf, int) {
+      return leaf == "ids" ? ids : leaf == "positions" ? at::arange(length, at::kLong) : mask;
+    });
     const at::Tensor row = forward.value(forward.schedule().outputs[0])[size - 1].to(at::kDouble).contiguous();
     const double* logits = row.const_data_ptr<double>();
     return {logits, logits + std::min<int64_t>(row.numel(), 256)};  // tokens are bytes

@@ -33,6 +33,23 @@ struct Gelu {
   }
 };
 
+// (1 + tanh(u)) / 2 is the sigmoid of 2u (Hendrycks and Gimpel 2016).
+struct GeluTanh {
+  template <class T>
+  static T below(T x) {
+    return 1 / (1 + fast_exp(x * (T(-1.5957691216057308) - T(0.07135481627260025) * x * x)));
+  }
+  template <class T>
+  static T value(T x) {
+    return x * below(x);
+  }
+  template <class T>
+  static T slope(T x) {
+    const T s = below(x);
+    return s + x * s * (1 - s) * (T(1.5957691216057308) + T(0.21406444881780073) * x * x);
+  }
+};
+
 struct Relu {
   template <class T>
   static T value(T x) {
@@ -50,6 +67,7 @@ void by_act(Act act, Body body) {
     case Act::silu: return body(Silu{});
     case Act::gelu: return body(Gelu{});
     case Act::relu: return body(Relu{});
+    case Act::gelu_tanh: return body(GeluTanh{});
   }
 }
 

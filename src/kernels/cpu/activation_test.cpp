@@ -14,10 +14,13 @@
 namespace plait::kernels {
 namespace {
 
-constexpr Act kActs[] = {Act::silu, Act::gelu, Act::relu};
+constexpr Act kActs[] = {Act::silu, Act::gelu, Act::relu, Act::gelu_tanh};
 
 at::Tensor reference(Act act, const at::Tensor& x) {
-  return act == Act::silu ? at::silu(x) : act == Act::gelu ? at::gelu(x) : at::relu(x);
+  return act == Act::silu        ? at::silu(x)
+         : act == Act::gelu      ? at::gelu(x)
+         : act == Act::gelu_tanh ? at::gelu(x, "tanh")
+                                 : at::relu(x);
 }
 
 TEST(Exponential, is_within_two_units_in_the_last_place) {

@@ -14,6 +14,7 @@
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/embed.h"
+#include "kernels/cpu/layer_norm.h"
 #include "kernels/cpu/norm.h"
 #include "kernels/cpu/optimizer.h"
 #include "kernels/cpu/products.h"
@@ -82,8 +83,23 @@ TEST(Half, norm_rounds_once) {
        }});
 }
 
+TEST(Half, layer_norm_rounds_once) {
+  expect_rounded_once(
+      {{real({70, 131}, 1), real({131}, 2), real({131}, 3)}, 1, 1, [](at::ScalarType t, const auto& in) {
+         at::Tensor y = stale({70, 131}, t);
+         layer_norm({in[0], in[1], in[2], y}, 1e-5);
+         return std::vector{y};
+       }});
+  expect_rounded_once(
+      {{real({70, 131}, 1), real({70, 131}, 3), real({131}, 2)}, 2, 1, [](at::ScalarType t, const auto& in) {
+         at::Tensor dx = stale({70, 131}, t), dgain = stale({131}, at::kFloat), dbias = stale({131}, at::kFloat);
+         layer_norm_grad({in[0], in[2], in[1], dx, dgain, dbias}, 1e-5);
+         return std::vector{dx, dgain, dbias};
+       }});
+}
+
 TEST(Half, activations_round_once) {
-  for (Act act : {Act::silu, Act::gelu, Act::relu}) {
+  for (Act act : {Act::silu, Act::gelu, Act::relu, Act::gelu_tanh}) {
     expect_rounded_once({{real({20, 2, 70}, 1), real({20, 70}, 2), real({30001}, 3), real({30001}, 4)},
                          4,
                          4,

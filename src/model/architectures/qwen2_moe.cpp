@@ -10,7 +10,9 @@ ValueId attention(Writer& w, ValueId normed, int64_t layer) {
   return write_attention(w, normed, layer, {.biases = inputs});
 }
 
-MoeTerms moe(Writer& w, ValueId normed, int64_t layer) { return write_moe(w, normed, layer, SharedExperts::gated); }
+MoeTerms moe(Writer& w, ValueId normed, int64_t layer) {
+  return write_moe(w, normed, layer, {.shared = SharedExperts::gated});
+}
 
 WrittenModel write(Writer& w) { return write_decoder(w, {.attention = attention, .moe = moe}); }
 

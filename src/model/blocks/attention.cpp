@@ -83,7 +83,11 @@ class Attending {
   }
 
   ValueId by_sequence(ValueId x) { return w_.b.add(Unflatten{"T", "B", "S", s_.positions}, {x}); }
-  ValueId rotated(ValueId x) { return w_.b.add(Rope{.theta = s_.rope_theta, .scaling = s_.rope}, {by_sequence(x)}); }
+  ValueId rotated(ValueId x) {
+    x = by_sequence(x);
+    if (style_.positions == AttentionStyle::Positions::embedded) return x;
+    return w_.b.add(Rope{.theta = s_.rope_theta, .scaling = s_.rope}, {x});
+  }
 
   Writer& w_;
   const ModelSizes& s_;

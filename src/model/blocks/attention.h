@@ -1,4 +1,4 @@
-// Causal attention with rotary positions, from the residual stream's norm back to it.
+// Causal attention, with rotary positions where they are not embedded, from the residual stream's norm back to it.
 #pragma once
 #include "model/writer.h"
 
@@ -9,6 +9,7 @@ namespace plait {
 struct AttentionStyle {
   enum class Biases { none, inputs, all } biases = Biases::none;
   enum class HeadNorm { none, each, over_all } norm = HeadNorm::none;
+  enum class Positions { rotary, embedded } positions = Positions::rotary;  // embedded: added to the tokens already
 };
 
 // `normed`: [T, D] as tokens are held between blocks; the result too.

@@ -1,16 +1,21 @@
 #include "model/blocks/decoder.h"
 
-#include "model/blocks/embedding.h"
 #include "model/blocks/feed_forward.h"
 #include "model/blocks/head.h"
 #include "model/blocks/norm.h"
 
 namespace plait {
-namespace {
 
-ValueId write_norm(Writer& w, ValueId x, int64_t layer, const char* name) {
-  return write_rms_norm(w, x, in_layer(layer, gain(w, name)));
+ValueId write_rms_norm_of(Writer& w, ValueId x, int64_t layer, const std::string& name) {
+  const Parameter weight = gain(w, name + ".weight");
+  return write_rms_norm(w, x, layer < 0 ? weight : in_layer(layer, weight));
 }
+
+ValueId write_plain_feed_forward(Writer& w, ValueId normed, int64_t layer) {
+  return write_feed_forward(w, normed, layer);
+}
+
+namespace {
 
 // To the residual stream.
 ValueId add(Writer& w, ValueId x, std::vector<ValueId> terms) {
@@ -23,21 +28,21 @@ ValueId add(Writer& w, ValueId x, std::vector<ValueId> terms) {
 WrittenModel write_decoder(Writer& w, const DecoderBlocks& blocks) {
   WrittenModel m;
   w.begin("embed.");
-  ValueId x = write_embedding(w);
+  ValueId x = blocks.embedding(w);
   for (int64_t l = 0; l < w.sizes.layers; ++l) {
     w.begin_layer(l);
-    x = add(w, x, {blocks.attention(w, write_norm(w, x, l, "input_layernorm.weight"), l)});
-    const ValueId normed = write_norm(w, x, l, "post_attention_layernorm.weight");
+    x = add(w, x, {blocks.attention(w, blocks.norm(w, x, l, "input_layernorm"), l)});
+    const ValueId normed = blocks.norm(w, x, l, "post_attention_layernorm");
     if (w.sizes.has_experts(l)) {
       const MoeTerms moe = blocks.moe(w, normed, l);
       x = add(w, x, moe.terms);
       m.gates.push_back(moe.sums);
     } else {
-      x = add(w, x, {write_feed_forward(w, normed, l)});
+      x = add(w, x, {blocks.feed_forward(w, normed, l)});
     }
   }
   w.begin("head.");
-  m.logits = write_head(w, write_rms_norm(w, x, gain(w, "model.norm.weight")));
+  m.logits = write_head(w, blocks.norm(w, x, -1, "model.norm"));
   return m;
 }
 

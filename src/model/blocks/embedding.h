@@ -9,4 +9,7 @@ Parameter token_embedding(const Writer& w);
 // Of the leaf ids, [T, D] as tokens are held between blocks.
 ValueId write_embedding(Writer& w);
 
+// Of the positions of tokens, which a data leaf `positions` [T] says: what is added to the embedding.
+ValueId write_positions(Writer& w);
+
 }  // namespace plait

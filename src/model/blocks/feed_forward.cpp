@@ -3,23 +3,38 @@
 namespace plait {
 namespace {
 
-// `prefix`: of the parameters, "mlp." or "mlp.shared_experts.".
-ValueId write_products(Writer& w, ValueId normed, int64_t layer, const std::string& prefix, int64_t width) {
+struct FeedForward {
+  std::string prefix;  // of the parameters, "mlp." or "mlp.shared_experts."
+  int64_t width;       // inside
+  Biases biases;
+};
+
+ValueId write_products(Writer& w, ValueId normed, int64_t layer, const FeedForward& block) {
   const ModelSizes& s = w.sizes;
-  const Dim f{"F", width, stack_of(w.tp)}, d{"D", s.width};
+  const Dim f{"F", block.width, stack_of(w.tp)}, d{"D", s.width};
   const auto weight = [&](const std::string& part, std::vector<Dim> dims, Init init) {
-    return in_layer(layer, {.name = fmt::format("{}{}.weight", prefix, part),
+    return in_layer(layer, {.name = fmt::format("{}{}.weight", block.prefix, part),
                             .dims = std::move(dims),
                             .over = w.dp,
                             .init = init,
                             .group = "feed-forward"});
   };
+  const auto biased = [&](ValueId x, const std::string& part, Dim dim, Atoms over) {
+    if (block.biases == Biases::none) return x;
+    const Parameter bias = in_layer(layer, {.name = fmt::format("{}{}.bias", block.prefix, part),
+                                            .dims = {std::move(dim)},
+                                            .over = std::move(over),
+                                            .group = "feed-forward"});
+    return add_bias(w, x, bias, "biased");
+  };
   const ValueId h = w.to_parallel(normed);
   const std::vector<std::string> hidden =
       s.glu ? std::vector<std::string>{"T", "U", "F"} : std::vector<std::string>{"T", "F"};
-  const ValueId up = w.product(h, weight(up_name(s), up_dims(s, {}, f), Normal{}), hidden, "up");
+  ValueId up = w.product(h, weight(up_name(s), up_dims(s, {}, f), Normal{}), hidden, "up");
+  up = biased(up, up_name(s), f, w.dp);
   const ValueId act = w.b.add(Activate{s.act, s.glu}, {up}, "act");
-  return w.from_parallel(w.product(act, weight("down_proj", {d, f}, residual_init(s)), {"T", "D"}, "down"));
+  const ValueId down = w.product(act, weight("down_proj", {d, f}, residual_init(s)), {"T", "D"}, "down");
+  return biased(w.from_parallel(down), "down_proj", d, w.tokens);
 }
 
 }  // namespace
@@ -33,12 +48,12 @@ std::vector<Dim> up_dims(const ModelSizes& s, std::vector<Dim> front, Dim hidden
   return front;
 }
 
-ValueId write_feed_forward(Writer& w, ValueId normed, int64_t layer) {
-  return write_products(w, normed, layer, "mlp.", w.sizes.ffn);
+ValueId write_feed_forward(Writer& w, ValueId normed, int64_t layer, Biases biases) {
+  return write_products(w, normed, layer, {"mlp.", w.sizes.ffn, biases});
 }
 
-ValueId write_shared_experts(Writer& w, ValueId normed, int64_t layer) {
-  return write_products(w, normed, layer, "mlp.shared_experts.", w.sizes.shared_ffn);
+ValueId write_shared_experts(Writer& w, ValueId normed, int64_t layer, Biases biases) {
+  return write_products(w, normed, layer, {"mlp.shared_experts.", w.sizes.shared_ffn, biases});
 }
 
 }  // namespace plait

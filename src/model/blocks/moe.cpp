@@ -73,7 +73,13 @@ Parameter expert_weight(const Writer& w, int64_t layer, Parameter p) {
   return in_layer(layer, std::move(p));
 }
 
-ValueId write_experts(Writer& w, ValueId rows, int64_t layer) {
+// A layer, and what its experts have beside their products.
+struct ExpertLayer {
+  int64_t index;
+  Biases biases;
+};
+
+ValueId write_experts(Writer& w, ValueId rows, const ExpertLayer& layer) {
   const ModelSizes& s = w.sizes;
   std::vector<std::string> hidden = w.b.type(rows).dim_names();
   hidden.pop_back();
@@ -82,22 +88,36 @@ ValueId write_experts(Writer& w, ValueId rows, int64_t layer) {
   if (s.glu) hidden.push_back("U");
   hidden.push_back("F");
   const Dim e{"E", s.experts, stack_of(w.ep)}, f{"F", s.expert_ffn, stack_of(w.esp)}, d{"D", s.width};
-  const ValueId up = w.product(rows, expert_weight(w, layer, {up_name(s), up_dims(s, {e}, f)}), hidden, "expert_up");
+  ValueId up = w.product(rows, expert_weight(w, layer.index, {up_name(s), up_dims(s, {e}, f)}), hidden, "expert_up");
+  if (layer.biases == Biases::all)
+    up = add_bias(w, up, expert_weight(w, layer.index, {up_name(s) + "_bias", {e, f}}), "expert_biased");
   const ValueId act = w.b.add(Activate{s.act, s.glu}, {up}, "expert_act");
-  return w.product(act, expert_weight(w, layer, {"down_proj", {e, d, f}, {}, residual_init(s)}), out, "expert_down");
+  return w.product(act, expert_weight(w, layer.index, {"down_proj", {e, d, f}, {}, residual_init(s)}), out, "expert_down");
+}
+
+// Of what experts gave, when it is back: each is whole then, and not a partial sum. So the bias is held by all ranks
+// that have rows of its expert.
+ValueId add_down_bias(Writer& w, ValueId rows, const ExpertLayer& layer) {
+  const Type& type = w.b.type(rows);
+  const Dim e = *type.find("E");
+  Parameter bias = expert_weight(w, layer.index, {"down_proj_bias", {e, {"D", w.sizes.width}}});
+  bias.over = {};
+  for (Atom a : w.b.mesh().atoms())
+    if (type.place(a).hold != Hold::I && !e.holds(a)) bias.over.push_back(a);
+  return add_bias(w, rows, bias, "expert_out");
 }
 
 // Rows out to their experts and back.
-ValueId there_and_back(Writer& w, ValueId rows, int64_t layer, Crossed crossed = Crossed::no) {
+ValueId there_and_back(Writer& w, ValueId rows, const ExpertLayer& layer, Crossed crossed = Crossed::no) {
   const std::vector<Legs> way = way_out(w, crossed);
   for (const Legs& legs : way) rows = w.b.move(rows, legs);
   rows = write_experts(w, rows, layer);
   for (auto legs = way.rbegin(); legs != way.rend(); ++legs) rows = w.b.move(rows, transpose(*legs));
-  return rows;
+  return layer.biases == Biases::none ? rows : add_down_bias(w, rows, layer);
 }
 
 // A padded buffer is cut along its slots.
-ValueId through_slots(Writer& w, const Routed& r, int64_t layer) {
+ValueId through_slots(Writer& w, const Routed& r, const ExpertLayer& layer) {
   const ValueId places = w.b.add(Arrange{r.routing}, {r.gated.idx, r.gated.slot}, "places");
   const ValueId rows = w.b.add(Encode{r.routing}, {r.tokens, places}, "rows");
   const int chunks = static_cast<int>(w.sizes.parts());
@@ -109,7 +129,7 @@ ValueId through_slots(Writer& w, const Routed& r, int64_t layer) {
 }
 
 // Tokens to rows by the places, through the experts, and back. `places` are those of one chunk.
-ValueId direct(Writer& w, const Routed& r, ValueId places, int64_t layer) {
+ValueId direct(Writer& w, const Routed& r, ValueId places, const ExpertLayer& layer) {
   const ValueId rows = w.b.add(Encode{r.routing}, {r.tokens, places}, "rows");
   return w.b.add(Decode{r.routing}, {there_and_back(w, rows, layer), r.gated.weight, places}, "moe_out");
 }
@@ -122,7 +142,7 @@ struct ByNode {
 
 // A token goes to a node with all its weights and experts, in one message; there it is encoded once more, for the
 // experts of the node. What they give is summed by the token's weights before it goes back.
-ValueId by_node(Writer& w, const Routed& r, const ByNode& nodes, ValueId places, int64_t layer) {
+ValueId by_node(Writer& w, const Routed& r, const ByNode& nodes, ValueId places, const ExpertLayer& layer) {
   std::vector<ValueId> sent;
   for (ValueId v : {r.tokens, r.gated.weight, nodes.kept})
     sent.push_back(w.b.add(Encode{nodes.routing}, {v, places}, "node_rows"));
@@ -149,7 +169,7 @@ std::vector<ValueId> count(Writer& w, const Routing& routing, std::vector<ValueI
 }
 
 // Ragged rows are cut along the tokens of each cell: chunks are disjoint sets of routes, so their outputs add.
-ValueId through_rows(Writer& w, const Routed& r, int64_t layer) {
+ValueId through_rows(Writer& w, const Routed& r, const ExpertLayer& layer) {
   const bool nodes = w.sizes.dispatch == Dispatch::node && !w.far.empty();
   ByNode to{r.routing};
   std::vector<ValueId> routes = {r.gated.idx, r.gated.slot};
@@ -172,9 +192,9 @@ ValueId through_rows(Writer& w, const Routed& r, int64_t layer) {
 
 namespace {
 
-ValueId write_shared(Writer& w, ValueId normed, int64_t layer, SharedExperts shared) {
-  const ValueId y = write_shared_experts(w, normed, layer);
-  if (shared == SharedExperts::plain) return y;
+ValueId write_shared(Writer& w, ValueId normed, int64_t layer, const MoeStyle& style) {
+  const ValueId y = write_shared_experts(w, normed, layer, style.biases);
+  if (style.shared == SharedExperts::plain) return y;
   const Parameter gate = in_layer(layer, {.name = "mlp.shared_expert_gate.weight",
                                           .dims = {{"G", 1}, {"D", w.sizes.width}},
                                           .over = w.tokens,
@@ -186,10 +206,10 @@ ValueId write_shared(Writer& w, ValueId normed, int64_t layer, SharedExperts sha
 }  // namespace
 
 MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer) {
-  return write_moe(w, normed, layer, SharedExperts::plain);
+  return write_moe(w, normed, layer, MoeStyle{});
 }
 
-MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer, SharedExperts shared) {
+MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer, const MoeStyle& style) {
   const ModelSizes& s = w.sizes;
   const ValueId h = to_gate(w, normed);
   Routed routed{.tokens = h,
@@ -199,9 +219,10 @@ MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer, SharedExperts share
   routed.routing.capacity = s.slots();
   routed.routing.group = s.slots() ? s.group : 0;
   routed.routing.chunks = s.slots() ? 1 : s.parts();
-  const ValueId y = s.slots() ? through_slots(w, routed, layer) : through_rows(w, routed, layer);
+  const ExpertLayer at{layer, style.biases};
+  const ValueId y = s.slots() ? through_slots(w, routed, at) : through_rows(w, routed, at);
   MoeTerms moe{{from_gate(w, y)}, routed.gated.sums};
-  if (s.shared_ffn > 0) moe.terms.push_back(write_shared(w, normed, layer, shared));
+  if (s.shared_ffn > 0) moe.terms.push_back(write_shared(w, normed, layer, style));
   return moe;
 }
 

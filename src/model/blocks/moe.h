@@ -11,7 +11,11 @@ struct MoeTerms {
   GateSums sums;
 };
 enum class SharedExperts { plain, gated };
-MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer, SharedExperts shared);
+struct MoeStyle {
+  SharedExperts shared = SharedExperts::plain;
+  Biases biases = Biases::none;  // of all experts
+};
+MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer, const MoeStyle& style);
 MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer);
 
 }  // namespace plait

@@ -33,6 +33,8 @@ void compute(const Call& c, const Activate& op);
 void compute(const Call& c, const ActivateGrad& op);
 void compute(const Call& c, const RmsNorm& op);
 void compute(const Call& c, const RmsNormGrad& op);
+void compute(const Call& c, const LayerNorm& op);
+void compute(const Call& c, const LayerNormGrad& op);
 void compute(const Call& c, const MeanSquare& op);
 void compute(const Call& c, const MeanSquareGrad& op);
 void compute(const Call& c, const RmsScale& op);

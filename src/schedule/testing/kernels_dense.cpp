@@ -15,15 +15,24 @@ void copy(const Array& from, Array& to) {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
+// Of the approximation by tanh, and its slope.
+double inner(double x) { return std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x); }
+double inner_slope(double x) { return std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x); }
+
 double activate(Act act, double x) {
   if (act == Act::relu) return x > 0 ? x : 0;
   if (act == Act::silu) return x * sigmoid(x);
+  if (act == Act::gelu_tanh) return 0.5 * x * (1 + std::tanh(inner(x)));
   return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
 }
 
 double slope(Act act, double x) {
   if (act == Act::relu) return x > 0 ? 1 : 0;
   if (act == Act::silu) return sigmoid(x) * (1 + x * (1 - sigmoid(x)));
+  if (act == Act::gelu_tanh) {
+    const double t = std::tanh(inner(x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner_slope(x);
+  }
   return 0.5 * (1 + std::erf(x / std::sqrt(2.0))) + x * std::exp(-x * x / 2) / std::sqrt(2 * M_PI);
 }
 

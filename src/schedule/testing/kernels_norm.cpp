@@ -1,7 +1,9 @@
 // Norms, and what works on each token's elements beside them.
 #include <cmath>
 
+#include "base/errors.h"
 #include "schedule/testing/kernels.h"
+#include "schedule/typing.h"
 
 namespace plait::oracle {
 
@@ -37,6 +39,54 @@ void compute(const Call& c, const RmsNormGrad& op) {
     }
     const double pull = inner * scale * scale * scale / static_cast<double>(d);
     for (int64_t i = 0; i < d; ++i) c.y(0)[row + i] = dy[row + i] * gain[i] * scale - x[row + i] * pull;
+  }
+}
+
+namespace {
+
+// Mean, and 1 / sqrt(variance + eps), of a row.
+struct Row {
+  double mean = 0, scale = 0;
+};
+
+Row row_at(const Array& x, int64_t first, double eps) {
+  const int64_t d = x.shape.back();
+  Row row;
+  double squares = 0;
+  for (int64_t i = 0; i < d; ++i) row.mean += x[first + i] / static_cast<double>(d);
+  for (int64_t i = 0; i < d; ++i) squares += std::pow(x[first + i] - row.mean, 2);
+  row.scale = 1 / std::sqrt(squares / static_cast<double>(d) + eps);
+  return row;
+}
+
+}  // namespace
+
+void compute(const Call& c, const LayerNorm& op) {
+  const Array& x = c.x(0);
+  const int64_t d = x.shape.back();
+  for (int64_t i = 0; i < x.size(); ++i) {
+    const Row row = row_at(x, i / d * d, op.eps);
+    c.y()[i] = (x[i] - row.mean) * row.scale * c.x(1)[i % d] + c.x(2)[i % d];
+  }
+}
+
+void compute(const Call& c, const LayerNormGrad& op) {
+  const Array &x = c.x(0), &gain = c.x(1), &dy = c.x(2);
+  const int64_t d = x.shape.back();
+  for (int64_t first = 0; first < x.size(); first += d) {
+    const Row row = row_at(x, first, op.eps);
+    double mean = 0, along = 0;  // of dy * gain; of that times the normed x
+    for (int64_t i = 0; i < d; ++i) {
+      const double normed = (x[first + i] - row.mean) * row.scale, g = dy[first + i] * gain[i];
+      mean += g / static_cast<double>(d);
+      along += g * normed / static_cast<double>(d);
+      c.y(1)[i] += dy[first + i] * normed;
+      c.y(2)[i] += dy[first + i];
+    }
+    for (int64_t i = 0; i < d; ++i) {
+      const double normed = (x[first + i] - row.mean) * row.scale;
+      c.y(0)[first + i] = row.scale * (dy[first + i] * gain[i] - mean - normed * along);
+    }
   }
 }
 
@@ -80,12 +130,45 @@ void compute(const Call& c, const RmsScaleGrad& op) {
   }
 }
 
+namespace {
+
+// Where in a bias of this type each element of x reads.
+std::vector<int64_t> bias_places(const Call& c, const Type& bias, size_t table) {
+  const Array& x = c.x(0);
+  const int64_t width = x.shape.back();
+  std::vector<int64_t> at(static_cast<size_t>(x.size()));
+  if (!bias_of_experts(c.type(0), bias.dim_names())) {
+    int64_t size = 1;
+    for (int64_t n : local_shape(c.mesh, bias)) size *= n;
+    for (int64_t i = 0; i < x.size(); ++i) at[i] = i % size;
+    return at;
+  }
+  std::vector<int64_t> expert;  // of each row
+  if (c.in.size() > table) {
+    const Array& counts = c.x(table);
+    const int64_t e = array_dim(c.type(table), "E");
+    for (int64_t cell = 0; cell < counts.size(); ++cell)
+      expert.insert(expert.end(), static_cast<size_t>(counts[cell]), cell / counts.stride(e) % counts.shape[e]);
+  } else {
+    expects(c.type(0).jagged_index() < 0, "a bias of experts has a table: lower the schedule");
+    const int64_t e = array_dim(c.type(0), "E");
+    for (int64_t i = 0; i < x.size(); i += width) expert.push_back(i / x.stride(e) % x.shape[e]);
+  }
+  expects(static_cast<int64_t>(expert.size()) * width == x.size(), "the table of a bias counts its rows");
+  for (int64_t i = 0; i < x.size(); ++i) at[i] = expert[i / width] * width + i % width;
+  return at;
+}
+
+}  // namespace
+
 void compute(const Call& c, const AddBias&) {
-  for (int64_t i = 0; i < c.y().size(); ++i) c.y()[i] = c.x(0)[i] + c.x(1)[i % c.x(1).size()];
+  const std::vector<int64_t> at = bias_places(c, c.type(1), 2);
+  for (int64_t i = 0; i < c.y().size(); ++i) c.y()[i] = c.x(0)[i] + c.x(1)[at[i]];
 }
 
 void compute(const Call& c, const BiasGrad&) {
-  for (int64_t i = 0; i < c.x(0).size(); ++i) c.y()[i % c.y().size()] += c.x(0)[i];
+  const std::vector<int64_t> at = bias_places(c, *c.out_types[0], 1);
+  for (int64_t i = 0; i < c.x(0).size(); ++i) c.y()[at[i]] += c.x(0)[i];
 }
 
 void compute(const Call& c, const Clip& op) {
