@@ -158,6 +158,7 @@ void check_bias_operands(const StepTyping& step, size_t operands, const std::vec
 }  // namespace
 
 std::vector<Type> infer_op(const StepTyping& step, const AddBias&) {
+  expect_operands(step, 2, 3);
   check_bias_operands(step, 2, step.type(1).dim_names());
   refuse_partial(step, 0);
   refuse_partial(step, 1);

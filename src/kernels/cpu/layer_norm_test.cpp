@@ -15,7 +15,7 @@ at::Tensor by_loops(const LayerNorm& n, double eps) {
   const at::Tensor x = n.x_TD.to(at::kDouble), y = at::empty(x.sizes(), at::kDouble);
   const at::Tensor gain = n.gain_D.to(at::kDouble), bias = n.bias_D.to(at::kDouble);
   for (int64_t t = 0; t < x.size(0); ++t) {
-    const at::Tensor centred = x[t] - x[t].mean();
+    const at::Tensor centred = x[t].sub(x[t].mean());
     const double scale = std::sqrt(inner(centred, centred) / static_cast<double>(x.size(1)) + eps);
     y[t].copy_(centred.div(scale).mul(gain).add(bias));
   }
