@@ -28,8 +28,8 @@ struct ModelConfig {
   int64_t num_key_value_heads = 0;  // 0: as many as attention heads
   int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads
   bool attention_bias = false;
-  double clip_qkv = 0;         // 0: not clipped
-  int64_t sliding_window = 0;  // 0: all positions before
+  double clip_qkv = 0;                  // 0: not clipped
+  int64_t sliding_window = 0;           // 0: all positions before
   int64_t max_position_embeddings = 0;  // 0: train.seq_length
   int64_t intermediate_size = 512;
   Act hidden_act = Act::silu;

@@ -25,10 +25,10 @@ struct ModelSizes {
   int64_t heads = 1, kv_heads = 1;
   int64_t head_dim = 0;  // 0: width / heads
   bool attention_bias = false;
-  double clip_qkv = 0;  // 0: not clipped
-  int64_t window = 0;   // positions that one sees, itself among them; 0: all before it
+  double clip_qkv = 0;        // 0: not clipped
+  int64_t window = 0;         // positions that one sees, itself among them; 0: all before it
   int64_t position_rows = 0;  // of the embedding of positions
-  int64_t ffn = 128;    // dense feed-forward hidden
+  int64_t ffn = 128;          // dense feed-forward hidden
   Act act = Act::silu;
   bool glu = true, tied = true;
   double norm_eps = 1e-5, rope_theta = 10000;

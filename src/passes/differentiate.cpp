@@ -12,10 +12,10 @@ constexpr bool kIsOneOf = (std::is_same_v<T, All> || ...);
 
 template <class T>
 constexpr bool kHasNoTranspose =
-    kIsOneOf<T, ActivateGrad, RmsNormGrad, LayerNormGrad, MeanSquareGrad, RmsScaleGrad, BiasGrad, ClipGrad, TokenGateGrad, AttentionGrad,
-             EmbedGrad, RowMax, ExpSumTargetGrad, NllGrad, HashRoute, RouteGrad, NoiseGrad, NoisyStatsGrad,
-             VariationGrad, GateStatsGrad, BalanceGrad, Load, Count, Nodes, CountWithin, Busiest, Arrange, Pair,
-             SumSquares, ClipFactor, AdamW, Sgd, BalanceBias>;
+    kIsOneOf<T, ActivateGrad, RmsNormGrad, LayerNormGrad, MeanSquareGrad, RmsScaleGrad, BiasGrad, ClipGrad,
+             TokenGateGrad, AttentionGrad, EmbedGrad, RowMax, ExpSumTargetGrad, NllGrad, HashRoute, RouteGrad,
+             NoiseGrad, NoisyStatsGrad, VariationGrad, GateStatsGrad, BalanceGrad, Load, Count, Nodes, CountWithin,
+             Busiest, Arrange, Pair, SumSquares, ClipFactor, AdamW, Sgd, BalanceBias>;
 
 class Backward {
  public:

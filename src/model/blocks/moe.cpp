@@ -92,7 +92,8 @@ ValueId write_experts(Writer& w, ValueId rows, const ExpertLayer& layer) {
   if (layer.biases == Biases::all)
     up = add_bias(w, up, expert_weight(w, layer.index, {up_name(s) + "_bias", {e, f}}), "expert_biased");
   const ValueId act = w.b.add(Activate{s.act, s.glu}, {up}, "expert_act");
-  return w.product(act, expert_weight(w, layer.index, {"down_proj", {e, d, f}, {}, residual_init(s)}), out, "expert_down");
+  return w.product(act, expert_weight(w, layer.index, {"down_proj", {e, d, f}, {}, residual_init(s)}), out,
+                   "expert_down");
 }
 
 // Of what experts gave, when it is back: each is whole then, and not a partial sum. So the bias is held by all ranks
@@ -205,9 +206,7 @@ ValueId write_shared(Writer& w, ValueId normed, int64_t layer, const MoeStyle& s
 
 }  // namespace
 
-MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer) {
-  return write_moe(w, normed, layer, MoeStyle{});
-}
+MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer) { return write_moe(w, normed, layer, MoeStyle{}); }
 
 MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer, const MoeStyle& style) {
   const ModelSizes& s = w.sizes;
