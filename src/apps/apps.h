@@ -13,9 +13,7 @@ using Arguments = std::span<const std::string>;  // what follows the verb
 int bench_app(Arguments arguments);
 int config_app(Arguments arguments);
 int doctor_app(Arguments arguments);
-int export_app(Arguments arguments);
 int generate_app(Arguments arguments);
-int import_app(Arguments arguments);
 int schedule_app(Arguments arguments);
 int show_app(Arguments arguments);
 int train_app(Arguments arguments);

@@ -20,8 +20,6 @@ namespace {
 constexpr Verb kVerbs[] = {
     {"train", "train a model; one line a step, resumes by itself", train_app},
     {"generate", "go on from a prompt with a trained model", generate_app},
-    {"import", "make a run's folder of a model in the form of transformers", import_app},
-    {"export", "write a checkpoint's model in the form of transformers", export_app},
     {"show", "the training step of a config as a typed schedule", show_app},
     {"schedule", "checks, differentiates, prices, draws and runs a schedule from a file", schedule_app},
     {"verify", "this layout against one rank in float64", verify_app},

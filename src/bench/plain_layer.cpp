@@ -158,9 +158,9 @@ class Layer {
 
 PlainOutcome plain_layer(const ModelSizes& sizes, const Tensors& parameters, const LayerTokens& tokens) {
   expects(sizes.capacity == 0 || sizes.route().chooser == Chooser::expert, "plain_layer: nothing is dropped");
-  expects(
-      sizes.shared_ffn == 0 && (!sizes.draws() || sizes.noise) && sizes.rule.expert_groups == sizes.rule.kept_groups,
-      "plain_layer: no shared experts, nothing drawn, no groups of experts");
+  expects(sizes.shared_experts == 0 && (!sizes.draws() || sizes.noise) &&
+              sizes.rule.expert_groups == sizes.rule.kept_groups,
+          "plain_layer: no shared experts, nothing drawn, no groups of experts");
   return Layer(sizes, parameters, tokens).run();
 }
 

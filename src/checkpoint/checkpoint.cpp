@@ -10,7 +10,6 @@
 
 #include "base/errors.h"
 #include "base/files.h"
-#include "base/folder_aside.h"
 #include "base/random.h"
 #include "base/units.h"
 
@@ -65,6 +64,20 @@ void expect_room(const std::string& dir, int64_t bytes) {
     input_error("cannot save a checkpoint in '{}': it needs {}, and {} are free", dir,
                 human_bytes(static_cast<double>(bytes)), human_bytes(static_cast<double>(space.available)));
 }
+
+// A folder that is gone with its contents unless it is kept.
+class FolderAside {
+ public:
+  explicit FolderAside(std::string path) : path_(std::move(path)) { fs::create_directory(path_); }
+  ~FolderAside() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  void become(const std::string& name) { rename_durably(std::exchange(path_, ""), name); }
+
+ private:
+  std::string path_;
+};
 
 // Out of sight first, so that a removal cut short never leaves half a checkpoint under a checkpoint's name.
 void remove_checkpoint(const std::string& dir, int64_t step) {
@@ -144,7 +157,7 @@ void save_checkpoint(const std::string& dir, const CheckpointContent& content, i
   FolderAside fresh(aside);
   write_tensors(aside + "/model.safetensors", content.model, content);
   moved();
-  if (!content.optimizer.empty()) write_tensors(aside + "/optimizer.safetensors", content.optimizer, content);
+  write_tensors(aside + "/optimizer.safetensors", content.optimizer, content);
   moved();
   auto json = content.state.more;
   json.add("format", kFormat).add("step", content.state.step).add("seed", content.state.seed);
@@ -267,13 +280,5 @@ void Checkpoint::expect_tensor(const TensorInfo& info, std::string_view home) co
 }
 
 at::Tensor Checkpoint::read(const std::string& name) const { return file_of(name).read(name); }
-
-Weights weights_of(Checkpoint checkpoint) {
-  const auto held = std::make_shared<const Checkpoint>(std::move(checkpoint));
-  return {.folder = held->folder(),
-          .config = held->config(),
-          .require = [held](std::span<const TensorInfo> expected) { held->require_model(expected); },
-          .read = [held](const TensorInfo& info) { return held->read(info.name); }};
-}
 
 }  // namespace plait

@@ -50,7 +50,7 @@ std::optional<std::string> find_latest(const std::string& dir);
 class Checkpoint {
  public:
   // Opens one checkpoint's folder and checks all headers. InputError in one line when something is missing or damaged.
-  // The optimizer's file may be missing: then it keeps nothing, or there are only weights.
+  // The optimizer's file may be missing: then there are only weights.
   explicit Checkpoint(const std::string& folder);
 
   // What a model begins with: a checkpoint, a run's folder (its latest), or a model.safetensors, or a folder with one;
@@ -85,14 +85,5 @@ class Checkpoint {
   SafetensorsFile model_;
   std::optional<SafetensorsFile> optimizer_;
 };
-
-// What a model begins with, wherever it was written.
-struct Weights {
-  std::string folder;
-  std::string config;                                                 // that it was written with, as text; may be empty
-  std::function<void(std::span<const TensorInfo> expected)> require;  // InputError unless it holds all of these
-  std::function<at::Tensor(const TensorInfo& tensor)> read;           // one of those, whole, of any type of real number
-};
-Weights weights_of(Checkpoint checkpoint);
 
 }  // namespace plait

@@ -29,13 +29,13 @@ struct StoredType {
   at::ScalarType dtype;
   bool ours;  // our files hold it; the others come from other programs
 };
-constexpr StoredType kTypes[] = {{"F32", at::kFloat, true},     {"F64", at::kDouble, true}, {"I64", at::kLong, true},
-                                 {"BF16", at::kBFloat16, true}, {"F16", at::kHalf, true},   {"I32", at::kInt, false},
+constexpr StoredType kTypes[] = {{"F32", at::kFloat, true},      {"F64", at::kDouble, true}, {"I64", at::kLong, true},
+                                 {"BF16", at::kBFloat16, false}, {"F16", at::kHalf, false},  {"I32", at::kInt, false},
                                  {"U8", at::kByte, false}};
 
 std::string_view name_of(at::ScalarType dtype) {
   const auto* type = std::ranges::find(kTypes, dtype, &StoredType::dtype);
-  expects(type != std::end(kTypes) && type->ours, "safetensors files of ours hold real numbers and int64");
+  expects(type != std::end(kTypes) && type->ours, "safetensors files of ours hold float32, float64 and int64");
   return type->name;
 }
 
@@ -78,15 +78,11 @@ std::string digits_of_header(std::string header, std::string_view own) {
 }
 
 // `checksums` and, behind them, that of the header itself.
-std::string header_of(const std::vector<TensorInfo>& tensors, std::string_view checksums, SafetensorsFor whom) {
+std::string header_of(const std::vector<TensorInfo>& tensors, std::string_view checksums) {
   const std::string nothing(kDigits, '0');
   nlohmann::ordered_json header;
-  if (whom == SafetensorsFor::all) {
-    header["__metadata__"]["format"] = "pt";  // which transformers asks for
-  } else {
-    header["__metadata__"]["header"] = nothing;
-    header["__metadata__"]["checksums"] = checksums;
-  }
+  header["__metadata__"]["header"] = nothing;
+  header["__metadata__"]["checksums"] = checksums;
   int64_t offset = 0;
   for (const auto& tensor : tensors) {
     auto& entry = header[tensor.name];
@@ -97,7 +93,6 @@ std::string header_of(const std::vector<TensorInfo>& tensors, std::string_view c
   }
   std::string json = header.dump();
   json.resize((json.size() + 7) / 8 * 8, ' ');
-  if (whom == SafetensorsFor::all) return json;
   const std::string own = digits(std::as_bytes(std::span(json)));
   return json.replace(json.find(nothing), kDigits, own);
 }
@@ -189,12 +184,11 @@ int64_t TensorInfo::bytes() const {
   return bytes_of_shape(shape, static_cast<int64_t>(at::elementSize(dtype))).value_or(0);
 }
 
-SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<TensorInfo> tensors, Written written,
-                                     SafetensorsFor whom)
-    : tensors_(std::move(tensors)), whom_(whom), file_(path), written_(std::move(written)) {
+SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<TensorInfo> tensors, Written written)
+    : tensors_(std::move(tensors)), file_(path), written_(std::move(written)) {
   std::set<std::string> names;
   for (const auto& tensor : tensors_) expects(names.insert(tensor.name).second, "tensors of a file have unique names");
-  const auto header = header_of(tensors_, std::string(tensors_.size() * kDigits, '0'), whom_);
+  const auto header = header_of(tensors_, std::string(tensors_.size() * kDigits, '0'));
   const uint64_t length = header.size();
   file_.write(std::as_bytes(std::span(&length, 1)));
   file_.write(header);
@@ -213,12 +207,12 @@ void SafetensorsWriter::write(const at::Tensor& next) {
     file_.write(part);
     if (written_) written_(static_cast<int64_t>(part.size()));
   }
-  checksums_ += whom_ == SafetensorsFor::us ? digits(bytes) : std::string(kDigits, '0');
+  checksums_ += digits(bytes);
 }
 
 void SafetensorsWriter::finish() {
   expects(checksums_.size() == tensors_.size() * kDigits, "all promised tensors are written before the end");
-  if (whom_ == SafetensorsFor::us) file_.write_at(kLengthBytes, header_of(tensors_, checksums_, whom_));
+  file_.write_at(kLengthBytes, header_of(tensors_, checksums_));
   file_.commit();
 }
 

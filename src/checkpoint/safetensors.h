@@ -18,7 +18,8 @@ namespace plait {
 struct TensorInfo {
   std::string name;
   std::vector<int64_t> shape;
-  // Ours: real numbers or int64. Of other programs also int32 and uint8, and Undefined for any other type.
+  // Ours: float32, float64 or int64. Of other programs also bfloat16, float16, int32 and uint8, and Undefined for any
+  // other type.
   at::ScalarType dtype = at::kFloat;
 
   int64_t bytes() const;  // REQUIRES a type that is known
@@ -28,14 +29,10 @@ struct TensorInfo {
 // Called as bytes of data were written, with how many.
 using Written = std::function<void(int64_t bytes)>;
 
-// Ours carry checksums; those for all programs nothing but what these expect.
-enum class SafetensorsFor { us, all };
-
 class SafetensorsWriter {
  public:
   // Writes the header aside. REQUIRES: names are unique.
-  SafetensorsWriter(const std::string& path, std::vector<TensorInfo> tensors, Written written = {},
-                    SafetensorsFor whom = SafetensorsFor::us);
+  SafetensorsWriter(const std::string& path, std::vector<TensorInfo> tensors, Written written = {});
 
   // The tensors follow in the order given above, contiguous, of the promised shape and type.
   void write(const at::Tensor& next);
@@ -45,7 +42,6 @@ class SafetensorsWriter {
 
  private:
   std::vector<TensorInfo> tensors_;
-  SafetensorsFor whom_;
   std::string checksums_;  // 16 hex digits per tensor
   DurableFile file_;
   Written written_;

@@ -22,7 +22,7 @@ struct Architecture {
 
 namespace architectures {
 
-extern const Architecture mixtral, qwen2_moe, qwen3_moe, olmoe;
+extern const Architecture mixtral;
 
 // Those of Plait. The first one is what a config gets that names none.
 const std::vector<const Architecture*>& all();

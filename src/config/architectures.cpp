@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 
 #include "config/architecture.h"
 #include "config/checks.h"
@@ -12,67 +11,21 @@ bool Architecture::reads(std::string_view key) const { return std::ranges::find(
 namespace architectures {
 namespace {
 
-// Of all decoders after Llama; then the keys that only some of them read.
-constexpr auto kDecoderKeys = std::to_array<std::string_view>({"model.vocab_size",
-                                                               "model.hidden_size",
-                                                               "model.num_hidden_layers",
-                                                               "model.num_attention_heads",
-                                                               "model.num_key_value_heads",
-                                                               "model.head_dim",
-                                                               "model.sliding_window",
-                                                               "model.intermediate_size",
-                                                               "model.hidden_act",
-                                                               "model.glu",
-                                                               "model.rms_norm_eps",
-                                                               "model.rope_theta",
-                                                               "model.rope_type",
-                                                               "model.rope_factor",
-                                                               "model.rope_low_freq_factor",
-                                                               "model.rope_high_freq_factor",
-                                                               "model.rope_original_positions",
-                                                               "model.rope_beta_fast",
-                                                               "model.rope_beta_slow",
-                                                               "model.rope_attention_factor",
-                                                               "model.tie_word_embeddings"});
+constexpr std::string_view kMixtralKeys[] = {
+    "model.vocab_size",          "model.hidden_size",       "model.num_hidden_layers",  "model.num_attention_heads",
+    "model.num_key_value_heads", "model.intermediate_size", "model.hidden_act",         "model.glu",
+    "model.rms_norm_eps",        "model.rope_theta",        "model.tie_word_embeddings"};
 
-template <size_t N>
-constexpr auto decoder_keys_and(const std::string_view (&more)[N]) {
-  std::array<std::string_view, kDecoderKeys.size() + N> all;
-  std::ranges::copy(more, std::ranges::copy(kDecoderKeys, all.begin()).out);
-  return all;
-}
-
-constexpr auto kBiasedKeys = decoder_keys_and({"model.attention_bias"});
-constexpr auto kClippedKeys = decoder_keys_and({"model.attention_bias", "model.clip_qkv"});
-
-void check_heads(const Config& c) {
-  const Named heads{"model.num_attention_heads", c.model.num_attention_heads};
-  const Named hidden{"model.hidden_size", c.model.hidden_size};
-  if (c.model.head_dim == 0) must_divide(heads, hidden);
-  const int64_t size = head_size(c);
-  if (size % 2 == 0) return;
-  if (c.model.head_dim > 0) input_error("model.head_dim = {}; rotary positions need an even size", size);
-  input_error("{} over {} gives heads of size {}; rotary positions need an even size", hidden.text(), heads.text(),
-              size);
-}
-
-void check_rope(const Config& c) {
-  const RopeScaling& rope = c.model.rope;
-  const std::string type = fmt::format("model.rope_type = \"{}\"", word(rope.type));
-  const bool original = rope.type == RopeType::llama3 || rope.type == RopeType::yarn;
-  if (original && rope.original_positions == 0)
-    input_error("{} needs model.rope_original_positions, the length of the texts of training", type);
-  if (rope.type == RopeType::llama3 && rope.high_freq_factor <= rope.low_freq_factor)
-    input_error("{} needs model.rope_high_freq_factor = {} above model.rope_low_freq_factor = {}", type,
-                rope.high_freq_factor, rope.low_freq_factor);
-}
-
-void check_decoder(const Config& c) {
+void check_mixtral(const Config& c) {
   const Named heads{"model.num_attention_heads", c.model.num_attention_heads};
   const Named kv_heads{"model.num_key_value_heads", c.model.num_key_value_heads};
+  const Named hidden{"model.hidden_size", c.model.hidden_size};
   const Named tp{"mesh.tp", c.mesh.tp};
-  check_heads(c);
-  check_rope(c);
+  must_divide(heads, hidden);
+  const int64_t head_size = hidden.value / heads.value;
+  if (head_size % 2 != 0)
+    input_error("{} over {} gives heads of size {}; rotary positions need an even size", hidden.text(), heads.text(),
+                head_size);
   must_divide(kv_heads, heads);
   must_divide(tp, heads);
   if (kv_heads.value < tp.value)
@@ -88,28 +41,11 @@ void check_decoder(const Config& c) {
 constinit const Architecture mixtral = {
     .name = "mixtral",
     .help = "norm, attention with rotary positions, norm, feed-forward or experts; without experts it is Llama",
-    .keys = kBiasedKeys,
-    .check = check_decoder};
-
-constinit const Architecture qwen2_moe = {
-    .name = "qwen2_moe",
-    .help = "the same with biases of queries, keys and values, and a gate of the shared experts",
-    .keys = kDecoderKeys,
-    .check = check_decoder};
-
-constinit const Architecture qwen3_moe = {.name = "qwen3_moe",
-                                          .help = "the same with a norm of each query's and key's head",
-                                          .keys = kBiasedKeys,
-                                          .check = check_decoder};
-
-constinit const Architecture olmoe = {
-    .name = "olmoe",
-    .help = "the same with a norm over all heads of a query or key, which may be clipped",
-    .keys = kClippedKeys,
-    .check = check_decoder};
+    .keys = kMixtralKeys,
+    .check = check_mixtral};
 
 const std::vector<const Architecture*>& all() {
-  static const std::vector<const Architecture*> list = {&mixtral, &qwen2_moe, &qwen3_moe, &olmoe};
+  static const std::vector<const Architecture*> list = {&mixtral};
   return list;
 }
 

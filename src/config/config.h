@@ -26,23 +26,17 @@ struct ModelConfig {
   int64_t num_hidden_layers = 4;
   int64_t num_attention_heads = 4;
   int64_t num_key_value_heads = 0;  // 0: as many as attention heads
-  int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads
-  bool attention_bias = false;
-  double clip_qkv = 0;         // 0: not clipped
-  int64_t sliding_window = 0;  // 0: all positions before
   int64_t intermediate_size = 512;
   Act hidden_act = Act::silu;
   bool glu = true;
   double rms_norm_eps = 1e-5;
   double rope_theta = 10000;
-  RopeScaling rope;
   bool tie_word_embeddings = true;
   bool operator==(const ModelConfig&) const = default;
 };
 
 struct MoeConfig {
-  int64_t every = 1;                  // 0: dense
-  std::vector<int64_t> dense_layers;  // that have no experts, whatever `every` says
+  int64_t every = 1;  // 0: dense
   int64_t num_experts = 8;
   int64_t num_experts_per_tok = 2;
   int64_t moe_intermediate_size = 0;  // 0: model.intermediate_size
@@ -56,8 +50,7 @@ struct MoeConfig {
   double routed_scaling = 1;
   double bias_rate = 0.001;
   int64_t shared_experts = 0;
-  int64_t shared_intermediate_size = 0;  // 0: shared_experts x moe_intermediate_size
-  std::optional<double> capacity;        // empty: "none", nothing is dropped
+  std::optional<double> capacity;  // empty: "none", nothing is dropped
   int64_t min_capacity = 4;
   Drop drop = Drop::probs;
   int64_t group = 0;               // 0: "rank", the tokens one rank gates
@@ -111,10 +104,7 @@ struct OptimConfig {
   double weight_decay = 0.1;
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
-  double clip = 1;                         // 0: no clipping
-  std::vector<std::string> freeze;         // patterns of parameters that stay as they are
-  std::vector<std::string> lr_factors;     // "PATTERN=FACTOR"
-  std::vector<std::string> decay_factors;  // the same
+  double clip = 1;  // 0: no clipping
   bool operator==(const OptimConfig&) const = default;
 };
 
@@ -245,19 +235,10 @@ int64_t num_ranks(const Config& config);                     // tp * dp
 int64_t expert_data_ranks(const Config& config);             // edp = ranks / (ep * esp)
 bool has_experts(const Config& config, int64_t layer);       // is this layer's feed-forward a mixture of experts?
 int64_t num_expert_layers(const Config& config);
-int64_t head_size(const Config& config);
-int64_t shared_width(const Config& config);   // of the shared experts together
-int64_t micro_batches(const Config& config);  // micro-batches a data rank accumulates per step
-int64_t micro_tokens(const Config& config);   // tokens of one micro-batch on one data rank
-int64_t gated_tokens(const Config& config);   // of those, what one rank's gate sees
-double aux_coef(const Config& config);        // of the gate's balancing loss; 0 where it has none
-// What the keys say by pattern, of a parameter: the last one that fits its name counts. A * stands for any characters,
-// a ? for one.
-bool freezes(const OptimConfig& optim, const std::string& parameter);
-double lr_factor(const OptimConfig& optim, const std::string& parameter);
-double decay_factor(const OptimConfig& optim, const std::string& parameter);
-// InputError for a pattern that no name fits, and where all are frozen.
-void check_patterns(const OptimConfig& optim, std::span<const std::string> parameters);
+int64_t micro_batches(const Config& config);                    // micro-batches a data rank accumulates per step
+int64_t micro_tokens(const Config& config);                     // tokens of one micro-batch on one data rank
+int64_t gated_tokens(const Config& config);                     // of those, what one rank's gate sees
+double aux_coef(const Config& config);                          // of the gate's balancing loss; 0 where it has none
 std::optional<int64_t> memory_limit(const Config& config);      // bytes of a rank
 std::optional<double> save_interval(const Config& config);      // seconds
 std::optional<double> max_time(const Config& config);           // seconds

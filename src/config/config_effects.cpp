@@ -11,6 +11,10 @@
 namespace plait {
 namespace {
 
+bool has_expert_layers(const Config& c) {
+  return c.moe.every > 0 && c.moe.num_experts > 0 && c.moe.every <= c.model.num_hidden_layers;
+}
+
 // The gates that read a key; empty: all.
 std::vector<std::string> readers(const Gates& gates, std::string_view key) {
   std::vector<std::string> names;
@@ -32,7 +36,7 @@ std::string no_effect_on_gate(const Config& c, std::string_view name) {
 std::string no_effect_on_time(const Config& c, std::string_view name) {
   const MeshConfig mesh = mesh_to_be(c);
   if (mesh.tp * mesh.dp == 1) return "one rank sends no messages";
-  const bool chooses = !c.schedule.moe && num_expert_layers(c) > 0;
+  const bool chooses = !c.schedule.moe && has_expert_layers(c);
   if (chooses && name == "schedule.order") return "the order is chosen too (schedule.moe = \"auto\")";
   const bool needs_lanes = name == "schedule.order" || name == "schedule.bucket";
   if (needs_lanes && !c.schedule.lanes) return "messages travel in the rank's own thread (schedule.lanes = false)";
@@ -44,38 +48,21 @@ std::string no_effect_on_time(const Config& c, std::string_view name) {
   return "";
 }
 
-// Of the keys that say how rotary frequencies are stretched, those that the way of it does not read.
-std::string no_effect_on_rope(const Config& c, std::string_view name) {
-  const RopeType type = c.model.rope.type;
-  const auto is_any = [&](auto... names) { return ((name == names) || ...); };
-  const bool llama3 = is_any("model.rope_low_freq_factor", "model.rope_high_freq_factor"),
-             yarn = is_any("model.rope_beta_fast", "model.rope_beta_slow", "model.rope_attention_factor");
-  const bool read = name == "model.rope_factor" ? type != RopeType::standard
-                    : name == "model.rope_original_positions"
-                        ? type == RopeType::llama3 || type == RopeType::yarn
-                        : (!llama3 || type == RopeType::llama3) && (!yarn || type == RopeType::yarn);
-  return read ? "" : fmt::format("model.rope_type = \"{}\" does not read it", word(type));
-}
-
 }  // namespace
 
 std::string no_effect(const Config& c, std::string_view name) {
   const Architecture& model = *c.model.architecture;
   if (name.starts_with("model.") && name != "model.architecture" && !model.reads(name))
     return fmt::format("{} does not read it (model.architecture)", model.name);
-  if (const std::string why = no_effect_on_rope(c, name); !why.empty()) return why;
-  const bool experts = num_expert_layers(c) > 0;
+  const bool experts = has_expert_layers(c);
   const auto is_any = [&](auto... names) { return ((name == names) || ...); };
   const bool derives_dp = is_any("mesh.ep", "mesh.esp") && c.mesh.dp == 0;
-  if (!experts && !derives_dp && !is_any("moe.every", "moe.num_experts", "moe.dense_layers") &&
+  if (!experts && !derives_dp && !is_any("moe.every", "moe.num_experts") &&
       (name.starts_with("moe.") ||
        is_any("mesh.ep", "mesh.esp", "schedule.fuse", "schedule.chunks", "schedule.chunks_backward",
               "schedule.dispatch", "schedule.rows", "schedule.slice", "schedule.trials")))
     return fmt::format("no layer has experts (moe.every = {}, moe.num_experts = {}, model.num_hidden_layers = {})",
                        c.moe.every, c.moe.num_experts, c.model.num_hidden_layers);
-  if (name == "moe.dense_layers" && c.moe.every == 0) return "no layer has experts (moe.every = 0)";
-  if (name == "moe.shared_intermediate_size" && c.moe.shared_experts == 0)
-    return "there are none (moe.shared_experts = 0)";
   if (name == "moe.num_experts" && c.moe.every == 0) return "no layer has experts (moe.every = 0)";
   const bool groups_anyway = name == "moe.group" && c.moe.gate->route->chooser == Chooser::group;
   if (is_any("moe.min_capacity", "moe.drop", "moe.group") && !c.moe.capacity && !groups_anyway)
@@ -91,8 +78,7 @@ std::string no_effect(const Config& c, std::string_view name) {
     return fmt::format("only {} behind the gate (schedule.moe = \"{}\")", slicers(c), c.schedule.moe->name);
   if (is_any("schedule.slice", "schedule.rows") && c.moe.capacity)
     return "with a capacity rows are padded slots (moe.capacity)";
-  if (name == "model.intermediate_size" && num_expert_layers(c) == c.model.num_hidden_layers &&
-      c.moe.moe_intermediate_size > 0)
+  if (name == "model.intermediate_size" && experts && c.moe.every == 1 && c.moe.moe_intermediate_size > 0)
     return "every layer has experts, whose width is moe.moe_intermediate_size";
   if (is_any("mesh.node", "schedule.lanes", "schedule.order", "schedule.bucket", "schedule.trials"))
     if (const std::string why = no_effect_on_time(c, name); !why.empty()) return why;

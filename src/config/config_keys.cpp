@@ -61,47 +61,11 @@ void add_model(std::vector<Key>& keys, ModelConfig& c, const Catalogue& catalogu
         kCountOrZero,
         "key and value heads; 0: as query heads",
         {}},
-       {"model.head_dim",
-        &c.head_dim,
-        kCountOrZero,
-        "width of a head; 0: model.hidden_size / model.num_attention_heads",
-        {}},
-       {"model.attention_bias", &c.attention_bias, kAny, "a bias after each product of attention", {}},
-       {"model.clip_qkv", &c.clip_qkv, kNotNegative, "queries, keys and values stay within this; 0: not clipped", {}},
-       {"model.sliding_window",
-        &c.sliding_window,
-        kCountOrZero,
-        "positions that one sees, itself among them; 0: all before it",
-        {}},
        {"model.intermediate_size", &c.intermediate_size, kCount, "width inside a dense feed-forward", {}},
        key_of("model.hidden_act", c.hidden_act, "activation of the feed-forward"),
        {"model.glu", &c.glu, kAny, "gated feed-forward: act(gate) * up", {}},
        {"model.rms_norm_eps", &c.rms_norm_eps, kPositive, "added to the mean square in RMSNorm", {}},
        {"model.rope_theta", &c.rope_theta, kPositive, "base of the rotary frequencies", {}},
-       key_of("model.rope_type", c.rope.type, "how rotary frequencies are stretched for longer texts"),
-       {"model.rope_factor", &c.rope.factor, kPositive, "longest text / text of training", {}},
-       {"model.rope_low_freq_factor",
-        &c.rope.low_freq_factor,
-        kPositive,
-        "llama3: waves are stretched that go into the text of training less often",
-        {}},
-       {"model.rope_high_freq_factor",
-        &c.rope.high_freq_factor,
-        kPositive,
-        "llama3: waves stay that go into the text of training more often",
-        {}},
-       {"model.rope_original_positions",
-        &c.rope.original_positions,
-        kCountOrZero,
-        "llama3 and yarn: length of the texts of training",
-        {}},
-       {"model.rope_beta_fast", &c.rope.beta_fast, kPositive, "yarn: what turns more often stays", {}},
-       {"model.rope_beta_slow", &c.rope.beta_slow, kPositive, "yarn: what turns less often is stretched", {}},
-       {"model.rope_attention_factor",
-        &c.rope.attention_factor,
-        kNotNegative,
-        "yarn: factor of rotated queries and keys; 0: 0.1 ln(model.rope_factor) + 1",
-        {}},
        {"model.tie_word_embeddings", &c.tie_word_embeddings, kAny, "the head uses the embedding's matrix", {}}});
 }
 
@@ -110,7 +74,6 @@ void add_moe(std::vector<Key>& keys, MoeConfig& c, const Catalogue& catalogue) {
   keys.insert(
       keys.end(),
       {{"moe.every", &c.every, kCountOrZero, "layer l has experts when (l+1) % every == 0; 0: no layer has", {}},
-       {"moe.dense_layers", &c.dense_layers, kCountOrZero, "layers, from 0, that have no experts all the same", {}},
        {"moe.num_experts", &c.num_experts, kCountOrZero, "experts of a layer; 0: no layer has any", {}},
        {"moe.num_experts_per_tok", &c.num_experts_per_tok, kCount, "experts that each token goes to", {}},
        {"moe.moe_intermediate_size",
@@ -129,11 +92,6 @@ void add_moe(std::vector<Key>& keys, MoeConfig& c, const Catalogue& catalogue) {
        {"moe.routed_scaling", &c.routed_scaling, kPositive, "sigmoid gate: factor of every weight", {}},
        {"moe.bias_rate", &c.bias_rate, kNotNegative, "sigmoid gate: step of the bias against the load", {}},
        {"moe.shared_experts", &c.shared_experts, kCountOrZero, "experts that every token goes to besides", {}},
-       {"moe.shared_intermediate_size",
-        &c.shared_intermediate_size,
-        kCountOrZero,
-        "width of those together; 0: moe.shared_experts x moe.moe_intermediate_size",
-        {}},
        {"moe.capacity",
         &c.capacity,
         kPositive,
@@ -239,14 +197,7 @@ void add_optim(std::vector<Key>& keys, OptimConfig& c) {
                {"optim.weight_decay", &c.weight_decay, kNotNegative, "decoupled decay, of matrices only", {}},
                {"optim.betas", &c.betas, kFraction, "decay of the two moments", {}},
                {"optim.eps", &c.eps, kPositive, "added to the root of the second moment", {}},
-               {"optim.clip", &c.clip, kNotNegative, "largest global gradient norm; 0: no clipping", {}},
-               {"optim.freeze",
-                &c.freeze,
-                kAny,
-                "parameters that stay as they are, by name, as [\"model.embed*\", \"*.mlp.gate.*\"]",
-                {}},
-               {"optim.lr_factors", &c.lr_factors, kAny, "of the learning rate, as [\"*.experts.*=0.1\"]", {}},
-               {"optim.decay_factors", &c.decay_factors, kAny, "of optim.weight_decay, as [\"lm_head.*=0\"]", {}}});
+               {"optim.clip", &c.clip, kNotNegative, "largest global gradient norm; 0: no clipping", {}}});
 }
 
 void add_train(std::vector<Key>& keys, TrainConfig& c) {
@@ -382,24 +333,21 @@ std::string type_text(const Key& key) {
             [&](const OneOf&) { return join(quoted(key.words), " | "); },
             [&](std::optional<double>*) { return "number" + or_word(key, " | "); },
             [](std::array<double, 2>*) -> std::string { return "[number, number]"; },
-            [](std::vector<std::string>*) -> std::string { return "word | [words]"; },
-            [](std::vector<int64_t>*) -> std::string { return "[integers]"; }},
+            [](std::vector<std::string>*) -> std::string { return "word | [words]"; }},
       key.slot);
 }
 
 std::string expected_text(const Key& key) {
   return std::visit(
-      Cases{
-          [&](int64_t*) { return integer_text(key.range) + or_word(key, " or "); },
-          [&](double*) { return real_text(key.range); }, [](bool*) -> std::string { return "true or false"; },
-          [&](std::string*) {
-            return key.words.empty() ? "a word in quotes" : "one of " + join(quoted(key.words), ", ");
-          },
-          [&](const OneOf&) { return "one of " + join(quoted(key.words), ", "); },
-          [&](std::optional<double>*) { return real_text(key.range) + or_word(key, " or "); },
-          [](std::array<double, 2>*) -> std::string { return "two numbers of at least 0 and below 1 in brackets"; },
-          [](std::vector<std::string>*) -> std::string { return "a word in quotes, or several in brackets"; },
-          [&](std::vector<int64_t>*) { return fmt::format("integers in brackets, each {}", integer_text(key.range)); }},
+      Cases{[&](int64_t*) { return integer_text(key.range) + or_word(key, " or "); },
+            [&](double*) { return real_text(key.range); }, [](bool*) -> std::string { return "true or false"; },
+            [&](std::string*) {
+              return key.words.empty() ? "a word in quotes" : "one of " + join(quoted(key.words), ", ");
+            },
+            [&](const OneOf&) { return "one of " + join(quoted(key.words), ", "); },
+            [&](std::optional<double>*) { return real_text(key.range) + or_word(key, " or "); },
+            [](std::array<double, 2>*) -> std::string { return "two numbers of at least 0 and below 1 in brackets"; },
+            [](std::vector<std::string>*) -> std::string { return "a word in quotes, or several in brackets"; }},
       key.slot);
 }
 
@@ -415,8 +363,7 @@ std::string value_text(const Key& key) {
             std::vector<std::string> paths;
             for (const std::string& path : *v) paths.push_back(path_text(path));
             return paths.size() == 1 ? paths[0] : "[" + join(paths, ", ") + "]";
-          },
-          [](std::vector<int64_t>* v) { return fmt::format("[{}]", fmt::join(*v, ", ")); }},
+          }},
       key.slot);
 }
 
@@ -430,12 +377,7 @@ bool in_range(const Key& key) {
             [&](const OneOf& v) { return std::ranges::find(key.words, v.name()) != key.words.end(); },
             [&](std::optional<double>* v) { return !*v || holds(key.range, **v); },
             [&](std::array<double, 2>* v) { return holds(key.range, (*v)[0]) && holds(key.range, (*v)[1]); },
-            [&](std::vector<std::string>* v) {
-              return (!v->empty() || key.range != Bounds::kPath) && std::ranges::none_of(*v, &std::string::empty);
-            },
-            [&](std::vector<int64_t>* v) {
-              return std::ranges::all_of(*v, [&](int64_t n) { return holds(key.range, n); });
-            }},
+            [](std::vector<std::string>* v) { return !v->empty() && std::ranges::none_of(*v, &std::string::empty); }},
       key.slot);
 }
 

@@ -32,7 +32,7 @@ struct OneOf {
 };
 
 using Slot = std::variant<int64_t*, double*, bool*, std::string*, std::optional<double>*, std::array<double, 2>*,
-                          std::vector<std::string>*, std::vector<int64_t>*, OneOf>;
+                          std::vector<std::string>*, OneOf>;
 
 struct Key {
   std::string name;  // "section.key"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 #include <string>
 
 #include "base/errors.h"
@@ -83,13 +82,6 @@ void check_size(const Config& c) {
                    "activations", "train.batch_size, train.seq_length or the model");
   if (micro_batches(c) > std::numeric_limits<int32_t>::max())
     input_error("{} micro-batches of a step: raise train.micro_batch_size", micro_batches(c));
-}
-
-void check_dense_layers(const Config& c) {
-  for (const int64_t layer : c.moe.dense_layers)
-    if (layer >= c.model.num_hidden_layers)
-      input_error("moe.dense_layers names layer {}, but model.num_hidden_layers = {} counts from 0 to {}", layer,
-                  c.model.num_hidden_layers, c.model.num_hidden_layers - 1);
 }
 
 void check_loss_scale(const Config& c) {
@@ -208,9 +200,7 @@ void check_experts(const Config& c) {
   must_divide({"mesh.esp", c.mesh.esp}, {"moe.moe_intermediate_size", c.moe.moe_intermediate_size});
   if (c.moe.shared_experts > 0)
     must_divide({"mesh.tp", c.mesh.tp},
-                {c.moe.shared_intermediate_size > 0 ? "moe.shared_intermediate_size"
-                                                    : "moe.shared_experts x moe.moe_intermediate_size",
-                 shared_width(c)});
+                {"moe.shared_experts x moe.moe_intermediate_size", c.moe.shared_experts * c.moe.moe_intermediate_size});
   if (chosen.value > experts.value) input_error("{} is more than {}", chosen.text(), experts.text());
   check_gate(c);
   expect_none(esp_refusal(family_layout(c)));
@@ -265,7 +255,6 @@ void validate(const Config& config) {
   check_ranges(config);
   expects(config.mesh.esp > 0 && config.mesh.dp > 0 && config.train.micro_batch_size > 0, "validate: resolve first");
   check_size(config);
-  check_dense_layers(config);
   config.model.architecture->check(config);
   check_mesh(config);
   if (num_expert_layers(config) > 0) check_experts(config);
@@ -274,8 +263,6 @@ void validate(const Config& config) {
   memory_limit(config);
   save_interval(config);
   max_time(config);
-  lr_factor(config.optim, "");  // reads them all
-  decay_factor(config.optim, "");
   check_loss_scale(config);
 }
 
@@ -293,16 +280,11 @@ int64_t num_ranks(const Config& c) { return c.mesh.tp * c.mesh.dp; }
 int64_t expert_data_ranks(const Config& c) { return num_ranks(c) / (c.mesh.ep * c.mesh.esp); }
 
 bool has_experts(const Config& c, int64_t layer) {
-  return c.moe.every > 0 && c.moe.num_experts > 0 && (layer + 1) % c.moe.every == 0 &&
-         std::ranges::find(c.moe.dense_layers, layer) == c.moe.dense_layers.end();
+  return c.moe.every > 0 && c.moe.num_experts > 0 && (layer + 1) % c.moe.every == 0;
 }
 
 int64_t num_expert_layers(const Config& c) {
-  if (c.moe.every == 0 || c.moe.num_experts == 0) return 0;
-  const std::set<int64_t> dense(c.moe.dense_layers.begin(), c.moe.dense_layers.end());
-  return c.model.num_hidden_layers / c.moe.every - std::ranges::count_if(dense, [&](int64_t layer) {
-           return layer < c.model.num_hidden_layers && (layer + 1) % c.moe.every == 0;
-         });
+  return c.moe.every > 0 && c.moe.num_experts > 0 ? c.model.num_hidden_layers / c.moe.every : 0;
 }
 
 int64_t micro_batches(const Config& c) { return c.train.batch_size / (c.train.micro_batch_size * c.mesh.dp); }
@@ -310,15 +292,6 @@ int64_t micro_batches(const Config& c) { return c.train.batch_size / (c.train.mi
 int64_t micro_tokens(const Config& c) { return c.train.micro_batch_size * c.train.seq_length; }
 
 int64_t gated_tokens(const Config& c) { return family_of(c).gated(micro_tokens(c), c.mesh.tp, c.mesh.esp); }
-
-int64_t head_size(const Config& c) {
-  return c.model.head_dim > 0 ? c.model.head_dim : c.model.hidden_size / c.model.num_attention_heads;
-}
-
-int64_t shared_width(const Config& c) {
-  return c.moe.shared_intermediate_size > 0 ? c.moe.shared_intermediate_size
-                                            : c.moe.shared_experts * c.moe.moe_intermediate_size;
-}
 
 double aux_coef(const Config& c) {
   const GateSpec& gate = *c.moe.gate;

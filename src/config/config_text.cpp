@@ -82,14 +82,6 @@ bool take(std::vector<std::string>& field, const Key& key, const toml::node& nod
   return true;
 }
 
-bool take(std::vector<int64_t>& field, const Key& key, const toml::node& node) {
-  field.clear();
-  const auto* array = node.as_array();
-  return array && std::ranges::all_of(*array, [&](const toml::node& element) {
-           return element.is_integer() && take(field.emplace_back(), key, element);
-         });
-}
-
 bool take(const OneOf& field, const Key& key, const toml::node& node) {
   if (!node.is_string()) return false;
   const auto found = std::ranges::find(key.words, node.as_string()->get());

@@ -34,7 +34,6 @@ struct Parameter {
   std::string group = {};     // what reports put it with: "attention"
   bool routed = false;        // each expert has its own: a token meets only those of the experts it goes to
   int64_t layer = -1;         // -1: of no layer
-  bool trains = true;         // else it stays as it is, and has no gradient
   bool operator==(const Parameter&) const = default;
 };
 

@@ -27,7 +27,7 @@ void fill_gate(ModelSizes& s, const Config& c) {
   if (gate.reads("moe.jitter")) s.jitter = c.moe.jitter;
   if (gate.reads("moe.z_coef")) s.z_coef = c.moe.z_coef;
   s.normalize = gate.normalize.value_or(c.moe.normalize);
-  s.shared_ffn = c.moe.shared_experts > 0 ? shared_width(c) : 0;
+  s.shared_experts = c.moe.shared_experts;
   s.aux_coef = aux_coef(c);
   if (s.aux_coef != 0) s.aux_group = aux_group(c, gate.loss);
   s.noise = gate.noise;
@@ -40,7 +40,6 @@ void fill_gate(ModelSizes& s, const Config& c) {
 
 void fill_experts(ModelSizes& s, const Config& c) {
   s.moe_every = c.moe.every;
-  s.dense_layers = c.moe.dense_layers;
   s.fuse = fuses(c, *s.family);
   s.dispatch = c.schedule.dispatch;
   s.pad_rows = c.schedule.rows == RowFill::padded;
@@ -73,19 +72,13 @@ ModelSizes model_sizes(const Config& c) {
   s.layers = c.model.num_hidden_layers;
   s.heads = c.model.num_attention_heads;
   s.kv_heads = c.model.num_key_value_heads;
-  s.head_dim = c.model.head_dim;
-  s.attention_bias = c.model.attention_bias;
-  s.clip_qkv = c.model.clip_qkv;
-  s.window = c.model.sliding_window;
   s.ffn = c.model.intermediate_size;
   s.act = c.model.hidden_act;
   s.glu = c.model.glu;
   s.tied = c.model.tie_word_embeddings;
   s.norm_eps = c.model.rms_norm_eps;
   s.rope_theta = c.model.rope_theta;
-  s.rope = c.model.rope;
   s.family = &family_of(c);
-  s.optim = c.optim;
   s.zero = c.memory.zero == 0 ? Zero::none : c.memory.zero == 1 ? Zero::states : Zero::parameters;
   s.recompute = c.memory.recompute;
   s.keep_moves = c.memory.keep_moves;

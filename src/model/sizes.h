@@ -3,7 +3,6 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include "config/architecture.h"
 #include "config/config.h"
@@ -23,19 +22,13 @@ struct ModelSizes {
   int64_t sequences = 1, positions = 1;  // of one micro-batch in the whole world: T = sequences * positions
   int64_t vocab = 256, width = 64, layers = 1;
   int64_t heads = 1, kv_heads = 1;
-  int64_t head_dim = 0;  // 0: width / heads
-  bool attention_bias = false;
-  double clip_qkv = 0;  // 0: not clipped
-  int64_t window = 0;   // positions that one sees, itself among them; 0: all before it
-  int64_t ffn = 128;    // dense feed-forward hidden
+  int64_t ffn = 128;  // dense feed-forward hidden
   Act act = Act::silu;
   bool glu = true, tied = true;
   double norm_eps = 1e-5, rope_theta = 10000;
-  RopeScaling rope = {};
 
   const FamilySpec* family = &families::sharded;
-  int64_t moe_every = 0;                   // layer l has experts when (l + 1) % moe_every == 0; 0 = dense
-  std::vector<int64_t> dense_layers = {};  // that have none all the same
+  int64_t moe_every = 0;  // layer l has experts when (l + 1) % moe_every == 0; 0 = dense
   int64_t experts = 1, top_k = 1, expert_ffn = 128;
   const GateSpec* gate = &softmax_gate;
   GateOrder order = GateOrder::softmax_first;  // of gates that know both
@@ -46,10 +39,10 @@ struct ModelSizes {
   bool counted = false;  // rows lie in no slots, though there is a capacity: they travel with their counts
   // What evaluation takes for these two, see for_evaluation.
   int64_t eval_group = 0, eval_capacity = 0;
-  GateRule rule = {};      // `stream` is set by layer
-  double jitter = 0;       // of the gate's input, in training
-  double bias_rate = 0;    // of gates with a bias: how far it moves in a step
-  int64_t shared_ffn = 0;  // hidden width of the experts that every token goes to; 0: there are none
+  GateRule rule = {};    // `stream` is set by layer
+  double jitter = 0;     // of the gate's input, in training
+  double bias_rate = 0;  // of gates with a bias: how far it moves in a step
+  int64_t shared_experts = 0;
   double aux_coef = 0, z_coef = 0;
   int64_t aux_group = 0;  // tokens of one auxiliary loss, of which the mean counts; 0: the whole micro-batch
   bool noise = false;     // of the logits, in training
@@ -60,7 +53,6 @@ struct ModelSizes {
   int64_t chunks = 1;           // of the rows: exchange | experts | exchange one after another
   int64_t chunks_backward = 0;  // messages of the backward pass; 0: as chunks. One of the two divides the other.
 
-  OptimConfig optim = {};  // which parameters stay as they are
   Zero zero = Zero::none;
   Recompute recompute = Recompute::none;  // in every layer
   KeepMoves keep_moves = KeepMoves::all;
@@ -69,17 +61,14 @@ struct ModelSizes {
   int64_t slots() const { return counted ? 0 : capacity; }  // of an expert in a padded buffer; 0: rows are ragged
   int64_t backward_chunks() const { return chunks_backward ? chunks_backward : chunks; }
   int64_t parts() const { return std::max(chunks, backward_chunks()); }  // of the rows, that experts compute apart
-  int64_t head_size() const { return head_dim > 0 ? head_dim : width / heads; }
+  int64_t head_size() const { return width / heads; }
   bool draws() const { return drop == Drop::rts || rule.sample != Sample::none || jitter > 0 || noise; }
   const RouteSpec& route() const { return order == GateOrder::topk_first ? *gate->topk_first : *gate->route; }
   int64_t routes() const { return route().chooser == Chooser::expert ? experts : top_k; }  // places of a token, K
   int64_t aux_choices() const { return gate->counted ? gate->counted : top_k; }  // that the auxiliary loss counts
   bool counts_apart() const { return aux_coef != 0 && (aux_choices() < top_k || aux_group > 0); }
   bool balances() const { return aux_coef != 0 && gate->loss != AuxLoss::variation; }  // by psum and the routes
-  bool has_experts(int64_t layer) const {
-    return moe_every > 0 && (layer + 1) % moe_every == 0 &&
-           std::ranges::find(dense_layers, layer) == dense_layers.end();
-  }
+  bool has_experts(int64_t layer) const { return moe_every > 0 && (layer + 1) % moe_every == 0; }
 };
 
 // REQUIRES a resolved, validated config. C is rounded up to a multiple of tp where the

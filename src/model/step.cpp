@@ -70,24 +70,6 @@ void keep_sums_real(Differentiated& d) {
   for (auto at = fallen.rbegin(); at != fallen.rend(); ++at) s.steps.erase(s.steps.begin() + *at);
 }
 
-// Of the way back, what only gradients of parameters that stay as they are would read.
-void drop_frozen(Differentiated& d, const std::vector<Parameter>& parameters) {
-  Schedule& s = d.schedule;
-  std::vector<bool> live(s.names.size(), false);
-  for (const Parameter& p : parameters)
-    p.trains ? void(live[d.gradients.at(s.find(p.name))] = true) : void(d.gradients.erase(s.find(p.name)));
-  std::vector<bool> read(s.steps.size(), true);
-  for (size_t i = s.steps.size(); i-- > static_cast<size_t>(d.num_forward);) {
-    read[i] = std::ranges::any_of(s.steps[i].out, [&](ValueId v) { return live[v]; });
-    if (read[i])
-      for (ValueId v : s.steps[i].in) live[v] = true;
-  }
-  std::vector<Step> kept;
-  for (size_t i = 0; i < s.steps.size(); ++i)
-    if (read[i]) kept.push_back(std::move(s.steps[i]));
-  s.steps = std::move(kept);
-}
-
 // sqrt of the sum of squares of every element once: values held alike are added before they leave.
 ValueId write_norm(Builder& b, const std::vector<ValueId>& gradients) {
   std::map<std::vector<Hold>, std::vector<ValueId>> alike;
@@ -109,17 +91,15 @@ void write_update(Builder& b, TrainingStep& step, const Optimizer& o, ValueId fa
   const bool adamw = o.kind == Optimizer::Kind::adamw;
   const ValueId count = adamw ? b.leaf(LeafKind::scalar, "step", std::vector<Dim>{}) : -1;
   for (const Parameter& p : step.parameters) {
-    if (!p.trains) continue;
     const ValueId param = b.schedule().find(p.name), grad = step.gradients.at(p.name);
-    const double decay = p.decays ? o.weight_decay * decay_factor(o.by_name, p.name) : 0;
-    const double rate = lr_factor(o.by_name, p.name);
+    const double decay = p.decays ? o.weight_decay : 0;
     if (!adamw) {
-      b.add(Sgd{decay, rate}, {param, grad, factor, lr}, p.name + ".new");
+      b.add(Sgd{decay}, {param, grad, factor, lr}, p.name + ".new");
       continue;
     }
     const std::vector<Dim> dims = b.type(param).dims;
     const ValueId m = b.leaf(LeafKind::state, p.name + ".m", dims), v = b.leaf(LeafKind::state, p.name + ".v", dims);
-    b.add(AdamW{o.beta1, o.beta2, o.eps, decay, rate}, {param, grad, m, v, factor, lr, count}, p.name + ".new");
+    b.add(AdamW{o.beta1, o.beta2, o.eps, decay}, {param, grad, m, v, factor, lr, count}, p.name + ".new");
   }
 }
 
@@ -151,7 +131,6 @@ Optimizer optimizer(const Config& c) {
           .eps = c.optim.eps,
           .weight_decay = c.optim.weight_decay,
           .clip = c.optim.clip,
-          .by_name = c.optim,
           .sums = c.memory.grad_dtype == SumType::param ? Dtype::real : Dtype::full,
           .scaling = c.train.dtype == RunType::float16 ? Optimizer::Scaling::dynamic : Optimizer::Scaling::none};
 }
@@ -186,8 +165,6 @@ TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimiz
   const bool scaled = optimizer.scaling == Optimizer::Scaling::dynamic;
   Differentiated d =
       differentiate(model.schedule, {scaled ? Root{model.loss, "loss_scale", LeafKind::scalar} : Root{model.loss}});
-  if (std::ranges::any_of(model.parameters, [](const Parameter& p) { return !p.trains; }))
-    drop_frozen(d, model.parameters);
   if (sizes.precision == Precision::mixed)
     optimizer.sums == Dtype::full ? void(d.schedule = sum_in_full(d.schedule)) : keep_sums_real(d);
   d = in_chunks(std::move(d), sizes);
@@ -203,7 +180,6 @@ TrainingStep build_step(const Mesh& mesh, const ModelSizes& sizes, const Optimiz
   b.scope("update.");
   std::vector<ValueId> gradients;
   for (const Parameter& p : step.parameters) {
-    if (!p.trains) continue;
     step.gradients[p.name] = d.gradients.at(b.schedule().find(p.name));
     gradients.push_back(step.gradients[p.name]);
   }

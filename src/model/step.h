@@ -10,7 +10,6 @@ struct Optimizer {
   Kind kind = Kind::adamw;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
   double clip = 1;           // 0: none
-  OptimConfig by_name = {};  // factors of learning rate and decay
   Dtype sums = Dtype::full;  // mixed precision: what gradients are added up in, over micro-batches and ranks
   enum class Scaling { none, dynamic } scaling = Scaling::none;
 };

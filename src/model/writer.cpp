@@ -54,7 +54,7 @@ Writer::Writer(const Mesh& mesh, const ModelSizes& sizes, const std::vector<Decl
 
 Writer::Load Writer::load_of(const Parameter& p) const {
   const bool casts = sizes.precision == Precision::mixed && p.dtype == Dtype::real;
-  return {sizes.zero == Zero::parameters ? p.layer : -1, p.over, casts ? Dtype::real : Dtype::full, p.trains};
+  return {sizes.zero == Zero::parameters ? p.layer : -1, p.over, casts ? Dtype::real : Dtype::full};
 }
 
 bool Writer::shares(const Parameter& p) const { return sizes.zero != Zero::none && !p.over.empty(); }
@@ -95,9 +95,7 @@ void Writer::begin(const std::string& scope) { begin(scope, -1); }
 
 void Writer::begin_layer(int64_t layer) { begin(fmt::format("l{}.", layer), layer); }
 
-ValueId Writer::parameter(const Parameter& declared) {
-  Parameter p = declared;
-  p.trains = !freezes(sizes.optim, p.name);
+ValueId Writer::parameter(const Parameter& p) {
   const auto known = known_.find(p.name);
   if (known == known_.end()) {
     declare({LeafKind::parameter, p});

@@ -35,7 +35,7 @@ class Writer {
 
   // A parameter as the forward pass uses it: entered over the atoms where its readers' tokens are split, or gathered
   // from the shares that these hold. Read twice, it is declared twice, alike.
-  ValueId parameter(const Parameter& declared);
+  ValueId parameter(const Parameter& p);
   // A leaf that is kept, but not trained.
   ValueId state(const std::string& name, const std::vector<Dim>& dims);
 
@@ -55,7 +55,6 @@ class Writer {
     int64_t layer = -1;  // where each layer loads its own, else -1
     Atoms over;
     Dtype dtype;  // real: cast before it is loaded
-    bool trains;  // those that do not have no way back
     auto operator<=>(const Load&) const = default;
   };
   Load load_of(const Parameter& p) const;

@@ -12,10 +12,9 @@ constexpr bool kIsOneOf = (std::is_same_v<T, All> || ...);
 
 template <class T>
 constexpr bool kHasNoTranspose =
-    kIsOneOf<T, ActivateGrad, RmsNormGrad, MeanSquareGrad, RmsScaleGrad, BiasGrad, ClipGrad, TokenGateGrad,
-             AttentionGrad, EmbedGrad, RowMax, ExpSumTargetGrad, NllGrad, HashRoute, RouteGrad, NoiseGrad,
-             NoisyStatsGrad, VariationGrad, GateStatsGrad, BalanceGrad, Load, Count, Nodes, CountWithin, Busiest,
-             Arrange, Pair, SumSquares, ClipFactor, AdamW, Sgd, BalanceBias>;
+    kIsOneOf<T, ActivateGrad, RmsNormGrad, AttentionGrad, EmbedGrad, RowMax, ExpSumTargetGrad, NllGrad, HashRoute,
+             RouteGrad, NoiseGrad, NoisyStatsGrad, VariationGrad, GateStatsGrad, BalanceGrad, Load, Count, Nodes,
+             CountWithin, Busiest, Arrange, Pair, SumSquares, ClipFactor, AdamW, Sgd, BalanceBias>;
 
 class Backward {
  public:
@@ -132,20 +131,12 @@ class Backward {
   void back(const Unpack&) { give(Pack{local_size(b_.mesh(), b_.type(in()[0]).dims.front())}, {dy_[0]}, in()); }
   void back(const Activate& op) { give(ActivateGrad{op.act, op.glu}, {in()[0], dy_[0]}, in()); }
   void back(const RmsNorm& op) { give(RmsNormGrad{op.eps}, {in()[0], in()[1], dy_[0]}, in()); }
-  void back(const MeanSquare&) { give(MeanSquareGrad{}, {in()[0], dy_[0]}, in()); }
-  void back(const RmsScale& op) { give(RmsScaleGrad{op.eps}, {in()[0], in()[1], in()[2], dy_[0]}, in()); }
-  void back(const AddBias&) {
-    cotangents_[in()[0]].push_back(dy_[0]);
-    give(BiasGrad{b_.type(in()[1]).dim_names()}, {dy_[0]}, {in()[1]});
-  }
-  void back(const Clip& op) { give(ClipGrad{op.bound}, {in()[0], dy_[0]}, in()); }
-  void back(const TokenGate&) { give(TokenGateGrad{}, {in()[0], in()[1], dy_[0]}, in()); }
   void back(const Rope& op) {
     const Direction other = op.direction == Direction::forward ? Direction::inverse : Direction::forward;
-    give(Rope{op.theta, other, op.scaling}, {dy_[0]}, in());
+    give(Rope{op.theta, other}, {dy_[0]}, in());
   }
-  void back(const Attention& op) {
-    give(AttentionGrad{op.window}, {in()[0], in()[1], in()[2], out()[0], out()[1], cotangent(0)}, in());
+  void back(const Attention&) {
+    give(AttentionGrad{}, {in()[0], in()[1], in()[2], out()[0], out()[1], cotangent(0)}, in());
   }
   void back(const Embed&) { give(EmbedGrad{b_.type(in()[0]).dims.front()}, {dy_[0], in()[1]}, {in()[0]}); }
   void back(const ExpSumTarget&) {

@@ -140,42 +140,12 @@ TEST(Gradient, of_rms_norm) {
   c.check(c.add(RmsNorm{.eps = 1e-2}, {c.parameter("x", {{"T", 3}, {"D", 5}}), c.parameter("gain", {{"D", 5}})}));
 }
 
-TEST(Gradient, of_rms_norm_of_heads) {
-  Case c;
-  c.check(
-      c.add(RmsNorm{.eps = 1e-2}, {c.parameter("x", {{"T", 3}, {"H", 2}, {"A", 4}}), c.parameter("gain", {{"A", 4}})}));
-}
-
-TEST(Gradient, of_rms_norm_by_its_mean_square) {
-  Case c;
-  const ValueId x = c.parameter("x", {{"T", 3}, {"H", 2}, {"A", 4}});
-  const ValueId s = c.add(MeanSquare{}, {x})[0];
-  c.check(c.add(RmsScale{.eps = 1e-2}, {x, s, c.parameter("gain", {{"H", 2}, {"A", 4}})}));
-}
-
-TEST(Gradient, of_a_bias) {
-  Case c;
-  c.check(c.add(AddBias{}, {c.parameter("x", {{"T", 3}, {"H", 2}, {"A", 4}}), c.parameter("b", {{"H", 2}, {"A", 4}})}));
-}
-
-TEST(Gradient, of_clip) {
-  Case c;
-  c.check(c.add(Clip{.bound = 0.7}, {c.parameter("x", {{"T", 5}, {"D", 6}})}));
-}
-
-TEST(Gradient, of_a_gate_of_each_token) {
-  Case c;
-  c.check(c.add(TokenGate{}, {c.parameter("x", {{"T", 3}, {"D", 5}}), c.parameter("z", {{"T", 3}, {"G", 1}})}));
-}
-
 TEST(Gradient, of_rope_both_ways) {
-  for (Direction direction : {Direction::forward, Direction::inverse})
-    for (const RopeScaling& scaling :
-         {RopeScaling{}, {.type = RopeType::yarn, .factor = 4, .original_positions = 64}}) {
-      Case c;
-      c.check(c.add(Rope{.theta = 100, .direction = direction, .scaling = scaling},
-                    {c.parameter("x", {{"B", 2}, {"S", 3}, {"H", 2}, {"A", 4}})}));
-    }
+  for (Direction direction : {Direction::forward, Direction::inverse}) {
+    Case c;
+    c.check(c.add(Rope{.theta = 100, .direction = direction},
+                  {c.parameter("x", {{"B", 2}, {"S", 3}, {"H", 2}, {"A", 4}})}));
+  }
 }
 
 TEST(Rope, inverse_undoes_forward) {

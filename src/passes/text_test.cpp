@@ -91,7 +91,7 @@ leaf state %v : side [D=4]
 %w_in = enter(%w) dp.ep:I>R : real [D=4, H=4/tp.esp, A=2] R(dp.ep)
 %heads = einsum(%x_half, %w_in) out=T,H,A : real [T=16/dp.ep, H=4/tp.esp, A=2]
 %q = unflatten(%heads) dim=T major=B minor=S minor_size=4 : real [B=4/dp.ep, S=4, H=4/tp.esp, A=2]
-%turned = rope(%q) theta=10000 direction=forward scaling=default : real [B=4/dp.ep, S=4, H=4/tp.esp, A=2]
+%turned = rope(%q) theta=10000 direction=forward : real [B=4/dp.ep, S=4, H=4/tp.esp, A=2]
 %gelu = activate(%turned) act=gelu glu=false : real [B=4/dp.ep, S=4, H=4/tp.esp, A=2]
 %flat = flatten(%gelu) dim=T major=B minor=S : real [T=16/dp.ep, H=4/tp.esp, A=2]
 %back = einsum(%flat, %w_in) out=T,D : real [T=16/dp.ep, D=4] P(tp.esp)

@@ -140,7 +140,6 @@ ModelSizes with(ModelSizes sizes, const Candidate& c) {
 
 ModelSizes one_layer(ModelSizes sizes) {
   sizes.layers = sizes.moe_every = 1;
-  sizes.dense_layers.clear();
   return sizes;
 }
 

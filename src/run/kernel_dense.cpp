@@ -1,12 +1,19 @@
 // Glue between the ops of a transformer and their kernels: shapes, offsets, memory for results.
 #include "kernels/cpu/activation.h"
+#include "kernels/cpu/attention.h"
 #include "kernels/cpu/embed.h"
+#include "kernels/cpu/norm.h"
 #include "kernels/cpu/optimizer.h"
+#include "kernels/cpu/rope.h"
 #include "kernels/cpu/vocab_loss.h"
 #include "run/kernels.h"
 
 namespace plait {
 namespace {
+
+at::Tensor like(Call& call, size_t out, size_t in) {
+  return call.make(out, call.in(in).sizes(), call.in(in).scalar_type());
+}
 
 // [.., n] as [T, n].
 at::Tensor flat(const at::Tensor& x, int64_t columns) { return x.view({columns ? x.numel() / columns : 0, columns}); }
@@ -134,6 +141,39 @@ Kernel prepare(const ActivateGrad& op, const StepTypes&) {
   };
 }
 
+Kernel prepare(const RmsNorm& op, const StepTypes&) {
+  return [eps = op.eps](Call& call) { kernels::rms_norm(flat(call.in(0)), call.in(1), eps, flat(like(call, 0, 0))); };
+}
+
+Kernel prepare(const RmsNormGrad& op, const StepTypes&) {
+  return [eps = op.eps](Call& call) {
+    const at::Tensor dx = like(call, 0, 0), dgain = like(call, 1, 1);
+    kernels::rms_norm_grad({flat(call.in(0)), call.in(1), flat(call.in(2)), flat(dx), dgain}, eps);
+  };
+}
+
+Kernel prepare(const Rope& op, const StepTypes& types) {
+  const Type& x = *types.in[0];
+  const auto table = kernels::rope_table(x.find("S")->size, x.find("A")->size, op.theta, types.dtype);
+  return [direction = op.direction, table](Call& call) {
+    kernels::rope(call.in(0), table, direction, call.make_over(0, 0));
+  };
+}
+
+Kernel prepare(const Attention&, const StepTypes& types) {
+  return [lse = types.shape(*types.out[1]), full = types.scalar(*types.out[1])](Call& call) {
+    const at::Tensor o = like(call, 0, 0);
+    kernels::attention({call.in(0), call.in(1), call.in(2), o, call.make(1, lse, full)});
+  };
+}
+
+Kernel prepare(const AttentionGrad&, const StepTypes&) {
+  return [](Call& call) {
+    const at::Tensor dq = like(call, 0, 0), dk = like(call, 1, 1), dv = like(call, 2, 2);
+    kernels::attention_grad({call.in(0), call.in(1), call.in(2), call.in(3), call.in(4), call.in(5), dq, dk, dv});
+  };
+}
+
 Kernel prepare(const Embed&, const StepTypes& types) {
   const int64_t first = types.range(*types.in[0], "V").first;
   return [first, shape = types.shape(*types.out[0])](Call& call) {
@@ -223,7 +263,7 @@ bool skips(const at::Tensor& factor) { return std::isnan(*factor.const_data_ptr<
 
 Kernel prepare(const AdamW& op, const StepTypes& types) {
   return [op, tile = types.tile](Call& call) {
-    const double lr = op.lr_factor * *call.in(5).const_data_ptr<double>(), step = *call.in(6).const_data_ptr<double>();
+    const double lr = *call.in(5).const_data_ptr<double>(), step = *call.in(6).const_data_ptr<double>();
     const kernels::AdamW args{.lr = lr,
                               .beta1 = op.beta1,
                               .beta2 = op.beta2,
@@ -237,8 +277,8 @@ Kernel prepare(const AdamW& op, const StepTypes& types) {
 }
 
 Kernel prepare(const Sgd& op, const StepTypes& types) {
-  return [decay = op.weight_decay, factor = op.lr_factor, tile = types.tile](Call& call) {
-    const kernels::Sgd args{.lr = factor * *call.in(3).const_data_ptr<double>(), .weight_decay = decay, .tile = tile};
+  return [decay = op.weight_decay, tile = types.tile](Call& call) {
+    const kernels::Sgd args{.lr = *call.in(3).const_data_ptr<double>(), .weight_decay = decay, .tile = tile};
     if (!skips(call.in(2))) kernels::sgd(args, call.in(2), call.in(0), call.in(1));
     call.alias(0, 0, call.in(0));
   };

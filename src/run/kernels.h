@@ -3,12 +3,6 @@
 #include "run/call.h"
 
 namespace plait {
-
-// Memory for result `out`, of the shape and type of operand `in`.
-inline at::Tensor like(Call& call, size_t out, size_t in) {
-  return call.make(out, call.in(in).sizes(), call.in(in).scalar_type());
-}
-
 Kernel prepare(const Einsum& op, const StepTypes& types);
 Kernel prepare(const Add& op, const StepTypes& types);
 Kernel prepare(const Scale& op, const StepTypes& types);
@@ -25,16 +19,6 @@ Kernel prepare(const Activate& op, const StepTypes& types);
 Kernel prepare(const ActivateGrad& op, const StepTypes& types);
 Kernel prepare(const RmsNorm& op, const StepTypes& types);
 Kernel prepare(const RmsNormGrad& op, const StepTypes& types);
-Kernel prepare(const MeanSquare& op, const StepTypes& types);
-Kernel prepare(const MeanSquareGrad& op, const StepTypes& types);
-Kernel prepare(const RmsScale& op, const StepTypes& types);
-Kernel prepare(const RmsScaleGrad& op, const StepTypes& types);
-Kernel prepare(const AddBias& op, const StepTypes& types);
-Kernel prepare(const BiasGrad& op, const StepTypes& types);
-Kernel prepare(const Clip& op, const StepTypes& types);
-Kernel prepare(const ClipGrad& op, const StepTypes& types);
-Kernel prepare(const TokenGate& op, const StepTypes& types);
-Kernel prepare(const TokenGateGrad& op, const StepTypes& types);
 Kernel prepare(const Rope& op, const StepTypes& types);
 Kernel prepare(const Attention& op, const StepTypes& types);
 Kernel prepare(const AttentionGrad& op, const StepTypes& types);

@@ -8,7 +8,6 @@
 #include "gates/softmax/record.h"
 #include "schedule/op_dense.h"
 #include "schedule/op_move.h"
-#include "schedule/op_norm.h"
 #include "schedule/op_rows.h"
 #include "schedule/op_update.h"
 
@@ -286,14 +285,12 @@ struct External {
   bool operator==(const External&) const = default;
 };
 
-using Op =
-    std::variant<Move, Einsum, Add, Scale, Cast, Split, Concat, Dup, Pick, Unflatten, Flatten, Pack, Unpack, Activate,
-                 ActivateGrad, RmsNorm, RmsNormGrad, MeanSquare, MeanSquareGrad, RmsScale, RmsScaleGrad, AddBias,
-                 BiasGrad, Clip, ClipGrad, TokenGate, TokenGateGrad, Rope, Attention, AttentionGrad, Embed, EmbedGrad,
-                 RowMax, ExpSumTarget, ExpSumTargetGrad, Nll, NllGrad, Route, RouteGrad, GateStats, GateStatsGrad, Load,
-                 Balance, BalanceGrad, Count, Arrange, Encode, Decode, Pair, Accumulate, SumSquares, ClipFactor, AdamW,
-                 Sgd, HashRoute, Jitter, BalanceBias, Noise, NoiseGrad, NoisyStats, NoisyStatsGrad, Variation,
-                 VariationGrad, Nodes, CountWithin, Busiest, External>;
+using Op = std::variant<Move, Einsum, Add, Scale, Cast, Split, Concat, Dup, Pick, Unflatten, Flatten, Pack, Unpack,
+                        Activate, ActivateGrad, RmsNorm, RmsNormGrad, Rope, Attention, AttentionGrad, Embed, EmbedGrad,
+                        RowMax, ExpSumTarget, ExpSumTargetGrad, Nll, NllGrad, Route, RouteGrad, GateStats,
+                        GateStatsGrad, Load, Balance, BalanceGrad, Count, Arrange, Encode, Decode, Pair, Accumulate,
+                        SumSquares, ClipFactor, AdamW, Sgd, HashRoute, Jitter, BalanceBias, Noise, NoiseGrad,
+                        NoisyStats, NoisyStatsGrad, Variation, VariationGrad, Nodes, CountWithin, Busiest, External>;
 
 // What can be cast to.
 template <>

@@ -1,4 +1,4 @@
-// Ops that every transformer has: products, shapes, attention, embedding, loss.
+// Ops that every transformer has: products, shapes, norm, attention, embedding, loss.
 #pragma once
 #include "schedule/choices.h"
 #include "schedule/traits.h"
@@ -214,6 +214,34 @@ struct ActivateGrad {
   bool operator==(const ActivateGrad&) const = default;
 };
 
+// (x[T, D], gain[D]) -> y = gain * x / sqrt(mean(x^2) + eps)
+struct RmsNorm {
+  static constexpr const char* kName = "rms_norm";
+  static constexpr Traits kTraits{.memory = traits::kFresh,
+                                  .elements = traits::routed,
+                                  .cost = traits::streams(1.6),
+                                  .kept = Kept::again,
+                                  .hoist = traits::kStays,
+                                  .scratch = traits::no_scratch};
+  double eps = 1e-5;
+  static void fields(auto& self, auto&& f) { f("eps", self.eps); }
+  bool operator==(const RmsNorm&) const = default;
+};
+
+// (x, gain, dy) -> (dx, dgain)
+struct RmsNormGrad {
+  static constexpr const char* kName = "rms_norm_grad";
+  static constexpr Traits kTraits{.memory = traits::kFresh,
+                                  .elements = traits::norm_grad,
+                                  .cost = traits::streams(2),
+                                  .kept = Kept::again,
+                                  .hoist = traits::kStays,
+                                  .scratch = traits::no_scratch};
+  double eps = 1e-5;
+  static void fields(auto& self, auto&& f) { f("eps", self.eps); }
+  bool operator==(const RmsNormGrad&) const = default;
+};
+
 // x[B, S, H, A] -> the same, each pair (i, i + A/2) turned by its position; inverse is the transpose.
 struct Rope {
   static constexpr const char* kName = "rope";
@@ -225,16 +253,11 @@ struct Rope {
                                   .scratch = traits::no_scratch};
   double theta = 10000;
   Direction direction = Direction::forward;
-  RopeScaling scaling = {};
-  static void fields(auto& self, auto&& f) {
-    f("theta", self.theta), f("direction", self.direction);
-    RopeScaling::fields(self.scaling, f);
-  }
+  static void fields(auto& self, auto&& f) { f("theta", self.theta), f("direction", self.direction); }
   bool operator==(const Rope&) const = default;
 };
 
 // (q[B, S, H, A], k[B, S, J, A], v[B, S, J, A]) -> (o[B, S, H, A], lse[B, H, S]); causal, J divides H, scale 1/sqrt(A).
-// A position sees the `window` ones that end with it; 0: all before it.
 struct Attention {
   static constexpr const char* kName = "attention";
   static constexpr Traits kTraits{.memory = traits::kFresh,
@@ -243,8 +266,7 @@ struct Attention {
                                   .kept = Kept::selective,
                                   .hoist = traits::kStays,
                                   .scratch = traits::no_scratch};
-  int64_t window = 0;
-  static void fields(auto& self, auto&& f) { f("window", self.window); }
+  static void fields(auto&, auto&&) {}
   bool operator==(const Attention&) const = default;
 };
 
@@ -257,8 +279,7 @@ struct AttentionGrad {
                                   .kept = Kept::again,
                                   .hoist = traits::kStays,
                                   .scratch = traits::no_scratch};
-  int64_t window = 0;
-  static void fields(auto& self, auto&& f) { f("window", self.window); }
+  static void fields(auto&, auto&&) {}
   bool operator==(const AttentionGrad&) const = default;
 };
 

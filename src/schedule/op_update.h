@@ -58,10 +58,8 @@ struct AdamW {
                                   .hoist = traits::kStays,
                                   .scratch = traits::no_scratch};
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
-  double lr_factor = 1;
   static void fields(auto& self, auto&& f) {
     f("beta1", self.beta1), f("beta2", self.beta2), f("eps", self.eps), f("weight_decay", self.weight_decay);
-    f("lr_factor", self.lr_factor);
   }
   bool operator==(const AdamW&) const = default;
 };
@@ -75,8 +73,8 @@ struct Sgd {
                                   .kept = Kept::again,
                                   .hoist = traits::kStays,
                                   .scratch = traits::no_scratch};
-  double weight_decay = 0, lr_factor = 1;
-  static void fields(auto& self, auto&& f) { f("weight_decay", self.weight_decay), f("lr_factor", self.lr_factor); }
+  double weight_decay = 0;
+  static void fields(auto& self, auto&& f) { f("weight_decay", self.weight_decay); }
   bool operator==(const Sgd&) const = default;
 };
 

@@ -207,8 +207,7 @@ class FieldReader {
   void read(const std::string&, Line& in, std::string& s) { s = in.word("", "a name"); }
   void read(const std::string&, Line& in, double& x) { x = in.real(""); }
   void read(const std::string& name, Line& in, int64_t& n) {
-    static const std::set<std::string, std::less<>> may_be_zero = {"capacity", "group",  "choices",
-                                                                   "stream",   "window", "original"};
+    static const std::set<std::string, std::less<>> may_be_zero = {"capacity", "group", "choices", "stream"};
     const bool counts = !may_be_zero.contains(name) && name != "size";
     n = in.integer("", may_be_zero.contains(name) ? 0 : 1, counts ? kMostCount : kMostSize);
   }

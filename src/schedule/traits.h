@@ -118,14 +118,12 @@ bool fits_pack(const TypedStep&, const Sharing&);
 inline constexpr Memory kFresh{.may = fresh, .does = fits}, kView{.may = view_first, .does = fits},
     kOver{.may = over_first, .does = fits}, kInPlace{.may = update_first, .does = fits};
 
-void alike(const ElementTyping&);    // operands as the first, results too
-void full(const ElementTyping&);     // all in full: statistics, gates, losses
-void routed(const ElementTyping&);   // operands behind the first in full, results as the first
-void to_full(const ElementTyping&);  // of one operand of any type, in full
+void alike(const ElementTyping&);   // operands as the first, results too
+void full(const ElementTyping&);    // all in full: statistics, gates, losses
+void routed(const ElementTyping&);  // operands behind the first in full, results as the first
 void cast_to(const ElementTyping&);
 void moved_alike(const ElementTyping&);
 void norm_grad(const ElementTyping&);
-void rms_scale_grad(const ElementTyping&);
 void attention(const ElementTyping&);
 void attention_grad(const ElementTyping&);
 void pair(const ElementTyping&);

@@ -266,6 +266,25 @@ std::vector<Type> infer_op(const StepTyping& step, const ActivateGrad& op) {
   return {with_dims(x, x.dims, holds(step, {.in = step.in, .out = x.dim_names()}))};
 }
 
+std::vector<Type> infer_op(const StepTyping& step, const RmsNorm&) {
+  expect_operands(step, 2, 2);
+  refuse_partial(step, 0);
+  expect_whole(step, 0, "D");
+  expect_same_dim(step, step.in[0], step.in[1], "D");
+  const Type& x = step.type(0);
+  return {with_dims(x, x.dims, holds(step, {.in = step.in, .out = x.dim_names()}))};
+}
+
+std::vector<Type> infer_op(const StepTyping& step, const RmsNormGrad&) {
+  expect_operands(step, 3, 3);
+  refuse_partial(step, 0);
+  const Operand &x = step.in[0], &gain = step.in[1], &dy = step.in[2];
+  if (dy.type->dims != x.type->dims)
+    step.fault(2, fmt::format("is {}, needed are the dims of %{}", to_string(step.mesh, *dy.type), x.name));
+  return {with_dims(*x.type, x.type->dims, holds(step, {.in = step.in, .out = x.type->dim_names()})),
+          with_dims(*gain.type, gain.type->dims, holds(step, {.in = {x, dy}, .out = {"D"}}))};
+}
+
 std::vector<Type> infer_op(const StepTyping& step, const Rope&) {
   expect_operands(step, 1, 1);
   expect_whole(step, 0, "S");

@@ -51,8 +51,6 @@ void routed(const ElementTyping& e) {
   e.give_all(e.first());
 }
 
-void to_full(const ElementTyping& e) { e.give_all(Dtype::full); }
-
 void cast_to(const ElementTyping& e) {
   const Dtype to = std::get<Cast>(e.step.op).to;
   if (to == e.first() && e.step.precision == Precision::mixed) e.step.fault(0, fmt::format("is {} already", name(to)));
@@ -72,14 +70,6 @@ void norm_grad(const ElementTyping& e) {
   e.expect(2, e.first());
   e.give(0, e.first());
   e.give(1, Dtype::full);
-}
-
-void rms_scale_grad(const ElementTyping& e) {
-  e.expect(1, 3, Dtype::full);
-  e.expect(3, e.first());
-  e.give(0, e.first());
-  e.give(1, Dtype::full);
-  e.give(2, Dtype::full);
 }
 
 void attention(const ElementTyping& e) {

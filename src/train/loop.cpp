@@ -290,12 +290,6 @@ class Walk {
   RunReport report_;
 };
 
-std::vector<std::string> names_of(const std::vector<Parameter>& parameters) {
-  std::vector<std::string> names;
-  for (const Parameter& p : parameters) names.push_back(p.name);
-  return names;
-}
-
 // Rank 0 takes the folder; the others must see that it did. Before anything is written.
 std::unique_ptr<RunLock> taken_folder(wire::Group& everyone, const std::string& dir, const RunObserver& observer) {
   std::unique_ptr<RunLock> lock;
@@ -323,7 +317,6 @@ RunReport train(const Planned& run, const data::Corpus& corpus, const RunObserve
   expect_memory(run);
   std::optional<stop::Leaving> leaving(std::in_place);
   const TrainingStep step = build_step(run_shape(run));
-  check_patterns(config.optim, names_of(step.parameters));
   std::vector<AgreedSection> shared = what_ranks_share(run, step);
   shared.push_back({"text", {{"the text of data.path", fingerprint(corpus)}}});
   leaving.reset();

@@ -6,15 +6,14 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "hub/model.h"
 
 namespace plait {
 namespace {
 
 namespace fs = std::filesystem;
 
-Config config_of(const std::string& text, const std::string& where, const Catalogue& catalogue) {
-  return resolve(parse_config(text, where, {}, {}, catalogue));
+Config config_of(const Checkpoint& checkpoint, const Catalogue& catalogue) {
+  return resolve(parse_config(checkpoint.config(), checkpoint.folder() + "/state.json", {}, {}, catalogue));
 }
 
 std::string texts(const std::vector<ConfigChange>& changes) {
@@ -47,8 +46,7 @@ std::optional<Checkpoint> checkpoint_of(const Config& config, const std::string&
   const auto folder = find_latest(config.log.dir);
   if (!folder) return {};
   Checkpoint checkpoint(*folder);
-  std::vector<ConfigChange> changes =
-      config_changes(config_of(checkpoint.config(), checkpoint.folder() + "/state.json", *config.catalogue), config);
+  std::vector<ConfigChange> changes = config_changes(config_of(checkpoint, *config.catalogue), config);
   compare_text(checkpoint, text, changes);
   if (const auto others = grave(changes); !others.empty() && go_on == GoOn::as_it_was)
     input_error(
@@ -59,15 +57,14 @@ std::optional<Checkpoint> checkpoint_of(const Config& config, const std::string&
   return checkpoint;
 }
 
-std::optional<Weights> weights_of(const Config& config, const Note& note) {
+std::optional<Checkpoint> weights_of(const Config& config, const Note& note) {
   const std::string& path = config.train.init;
   if (path == "none") return {};
-  Weights weights =
-      hub::is_published(path) ? hub::weights_of(hub::Model(path)) : plait::weights_of(Checkpoint::weights(path));
-  note(fmt::format("begins with the weights of {}", weights.folder));
-  if (weights.config.empty()) return weights;
+  Checkpoint weights = Checkpoint::weights(path);
+  note(fmt::format("begins with the weights of {}", weights.folder()));
+  if (weights.config().empty()) return weights;
   std::vector<ConfigChange> changes;
-  for (const ConfigChange& c : config_changes(config_of(weights.config, weights.folder, *config.catalogue), config))
+  for (const ConfigChange& c : config_changes(config_of(weights, *config.catalogue), config))
     if (c.of == ConfigChange::Of::model) changes.push_back(c);
   if (!changes.empty()) note(fmt::format("which were trained as another model: {}", texts(changes)));
   return weights;

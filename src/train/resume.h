@@ -19,8 +19,8 @@ using Note = std::function<void(const std::string& line)>;
 // names each key with both values, unless it goes on whatever changed.
 std::optional<Checkpoint> checkpoint_of(const Config& config, const std::string& text, GoOn go_on, const Note& note);
 
-// Those of train.init: a checkpoint, a run's folder (its latest), a model.safetensors, or a folder of transformers.
-// What the config says otherwise of the model is noted.
-std::optional<Weights> weights_of(const Config& config, const Note& note);
+// Those of train.init: a checkpoint, a run's folder (its latest), or a model.safetensors. What the config says
+// otherwise of the model is noted.
+std::optional<Checkpoint> weights_of(const Config& config, const Note& note);
 
 }  // namespace plait

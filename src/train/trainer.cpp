@@ -169,20 +169,19 @@ void Trainer::load(const Checkpoint& checkpoint) {
   const CheckpointContent mine = this->checkpoint({});
   checkpoint.require(mine.model, mine.optimizer);
   if (shape_.optimizer.scaling == Optimizer::Scaling::dynamic) scale_.load(checkpoint.json());
-  for (const auto* list : {&mine.model, &mine.optimizer})
-    read([&](const TensorInfo& info) { return checkpoint.read(info.name); }, *list);
+  for (const auto* list : {&mine.model, &mine.optimizer}) read(checkpoint, *list);
 }
 
-void Trainer::load_weights(const Weights& weights) {
+void Trainer::load_weights(const Checkpoint& checkpoint) {
   const std::vector<TensorInfo> mine = this->checkpoint({}).model;
-  weights.require(mine);
-  read(weights.read, mine);
+  checkpoint.require_model(mine);
+  read(checkpoint, mine);
 }
 
-void Trainer::read(const std::function<at::Tensor(const TensorInfo&)>& from, const std::vector<TensorInfo>& tensors) {
+void Trainer::read(const Checkpoint& checkpoint, const std::vector<TensorInfo>& tensors) {
   for (const TensorInfo& tensor : tensors) {
     stop::point();
-    keep(tensor.name, part_of(from(tensor), stored_.at(tensor.name), where()));
+    keep(tensor.name, part_of(checkpoint.read(tensor.name), stored_.at(tensor.name), where()));
   }
 }
 

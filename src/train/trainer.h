@@ -40,7 +40,7 @@ class Trainer {
   // InputError unless the checkpoint holds exactly these tensors, whole.
   void load(const Checkpoint& checkpoint);
   // Parameters, and what else the model computes with; moments stay as they are.
-  void load_weights(const Weights& weights);
+  void load_weights(const Checkpoint& checkpoint);
 
   const TrainingStep& schedule() const { return step_; }
   const Executor& executor() const { return executor_; }
@@ -62,7 +62,7 @@ class Trainer {
   }
   void start_parameters();
   void keep(const std::string& leaf, const at::Tensor& part);
-  void read(const std::function<at::Tensor(const TensorInfo&)>& from, const std::vector<TensorInfo>& tensors);
+  void read(const Checkpoint& checkpoint, const std::vector<TensorInfo>& tensors);
   StepResult result() const;
 
   const Config& config_;

@@ -84,7 +84,7 @@ Outcome walk(Trainer& trainer, const RunShape& shape, RankContext context, const
     if (step > 0) continue;
     out.scalars = {{"loss", r.nll}, {"auxiliary loss", r.aux}, {"global norm", r.grad_norm}};
     for (const Parameter& p : trainer.schedule().parameters)
-      if (p.trains) out.gradients[p.name] = trainer.whole_gradient(p.name).clone();
+      out.gradients[p.name] = trainer.whole_gradient(p.name).clone();
   }
   for (const Parameter& p : trainer.schedule().parameters) {
     out.parameters[p.name] = trainer.whole(p.name).clone();

@@ -14,7 +14,6 @@ constexpr int64_t kBlock = 64;  // query rows at a time
 
 struct Shape {
   int64_t batch, positions, heads, kv_heads, size;
-  int64_t window = 0;
 
   int64_t kv_head(int64_t head) const { return head / (heads / kv_heads); }
   int64_t q_row() const { return heads * size; }
@@ -24,66 +23,54 @@ struct Shape {
   int64_t lse(int64_t b, int64_t h) const { return (b * heads + h) * positions; }
   // Heads that one thread should take at least.
   int64_t grain() const { return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, positions * positions)); }
-  // The first position that position s sees.
-  int64_t first_seen(int64_t s) const { return window > 0 ? std::max<int64_t>(0, s - window + 1) : 0; }
   double scale() const { return 1 / std::sqrt(static_cast<double>(size)); }
 };
 
-Shape shape_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t window) {
-  Shape shape{q.size(0), q.size(1), q.size(2), k.size(2), q.size(3), window};
+Shape shape_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  Shape shape{q.size(0), q.size(1), q.size(2), k.size(2), q.size(3)};
   expects(k.sizes() == v.sizes() && k.size(0) == shape.batch && k.size(1) == shape.positions && k.size(3) == shape.size,
           "attention: q, k and v do not fit");
   expects(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0, "attention: key heads divide query heads");
   return shape;
 }
 
-// Query rows [begin, end) of one head; they see keys of [first, end).
+// Query rows [begin, end) of one head; they see the keys [0, end).
 struct Block {
-  int64_t b, h, begin, end, first;
+  int64_t b, h, begin, end;
   int64_t rows() const { return end - begin; }
-  int64_t keys() const { return end - first; }
 };
 
-Block block_of(const Shape& shape, int64_t b, int64_t h, int64_t begin) {
-  return {b, h, begin, std::min(shape.positions, begin + kBlock), shape.first_seen(begin)};
-}
-
-// Where the keys of a block begin.
-int64_t keys_of(const Shape& shape, const Block& block) {
-  return shape.kv(block.b, shape.kv_head(block.h)) + block.first * shape.kv_row();
-}
-
-// scores[rows, keys] of a block: the rows of q (or of do) against all keys (or values) they may see.
+// scores[rows, end] of a block: the rows of q (or of do) against all keys (or values) they may see.
 template <class T>
 void against_keys(const Shape& shape, const Block& block, const T* q, const T* k, T* scores) {
   gemm<T>({.a = q + shape.q(block.b, block.h, block.begin),
            .lda = shape.q_row(),
-           .b = k + keys_of(shape, block),
+           .b = k + shape.kv(block.b, shape.kv_head(block.h)),
            .ldb = shape.kv_row(),
            .c = scores,
-           .ldc = block.keys(),
+           .ldc = block.end,
            .m = block.rows(),
-           .n = block.keys(),
+           .n = block.end,
            .k = shape.size},
           Layout::nt, Into::overwrite);
 }
 
-// out[rows, A] = p[rows, keys] x[keys, A], where x are keys or values and out lies as q does.
+// out[rows, A] = p[rows, end] x[end, A], where x are keys or values and out lies as q does.
 template <class T>
 void over_keys(const Shape& shape, const Block& block, const T* p, const T* x, T* out) {
   gemm<T>({.a = p,
-           .lda = block.keys(),
-           .b = x + keys_of(shape, block),
+           .lda = block.end,
+           .b = x + shape.kv(block.b, shape.kv_head(block.h)),
            .ldb = shape.kv_row(),
            .c = out + shape.q(block.b, block.h, block.begin),
            .ldc = shape.q_row(),
            .m = block.rows(),
            .n = shape.size,
-           .k = block.keys()},
+           .k = block.end},
           Layout::nn, Into::overwrite);
 }
 
-// out[keys, A] (+)= p[rows, keys] transposed x[rows, A], where x lies as q does and out as keys do.
+// out[end, A] (+)= p[rows, end] transposed x[rows, A], where x lies as q does and out as keys do.
 template <class T>
 struct ToKeys {
   const T* p;
@@ -95,43 +82,26 @@ struct ToKeys {
 template <class T>
 void to_keys(const Shape& shape, const Block& block, const ToKeys<T>& t) {
   gemm<T>({.a = t.p,
-           .lda = block.keys(),
+           .lda = block.end,
            .b = t.x + shape.q(block.b, block.h, block.begin),
            .ldb = shape.q_row(),
-           .c = t.out + keys_of(shape, block),
+           .c = t.out + shape.kv(block.b, shape.kv_head(block.h)),
            .ldc = shape.kv_row(),
-           .m = block.keys(),
+           .m = block.end,
            .n = shape.size,
            .k = block.rows()},
           Layout::tn, t.into);
 }
 
-// Of a row of scores, the keys that its position sees: `count` from `first` on, of so many.
-struct Seen {
-  int64_t first, count, keys;
-};
-
-Seen seen_by(const Shape& shape, const Block& block, int64_t s) {
-  const int64_t first = shape.first_seen(s);
-  return {first - block.first, s + 1 - first, block.keys()};
-}
-
-template <class T>
-void hide_others(const Seen& seen, T* row) {
-  std::fill(row, row + seen.first, T{0});
-  std::fill(row + seen.first + seen.count, row + seen.keys, T{0});
-}
-
-// Turns one row of raw scores into probabilities, zero for keys that are not seen; returns the log of the sum of
+// Turns one row of raw scores into probabilities, zero for keys after position `last`; returns the log of the sum of
 // exponentials.
 template <class T>
-T probabilities(T* row, const Seen& seen, T scale) {
-  T* const p = row + seen.first;
-  T top = max_of(p, seen.count);
-  for (int64_t i = 0; i < seen.count; ++i) p[i] = fast_exp(scale * (p[i] - top));
-  T sum = sum_of<T>(seen.count, [=](int64_t i) { return p[i]; });
-  for (int64_t i = 0; i < seen.count; ++i) p[i] /= sum;
-  hide_others(seen, row);
+T probabilities(T* row, int64_t last, int64_t keys, T scale) {
+  T top = max_of(row, last + 1);
+  for (int64_t i = 0; i <= last; ++i) row[i] = fast_exp(scale * (row[i] - top));
+  T sum = sum_of<T>(last + 1, [=](int64_t i) { return row[i]; });
+  for (int64_t i = 0; i <= last; ++i) row[i] /= sum;
+  std::fill(row + last + 1, row + keys, T{0});
   return scale * top + std::log(sum);
 }
 
@@ -146,8 +116,8 @@ void forward_block(const Shape& shape, const Forward<T>& f, const Block& block, 
   T scale = static_cast<T>(shape.scale());
   against_keys(shape, block, f.q, f.k, scores);
   for (int64_t s = block.begin; s < block.end; ++s) {
-    T* row = scores + (s - block.begin) * block.keys();
-    f.lse[shape.lse(block.b, block.h) + s] = probabilities(row, seen_by(shape, block, s), scale);
+    T* row = scores + (s - block.begin) * block.end;
+    f.lse[shape.lse(block.b, block.h) + s] = probabilities(row, s, block.end, scale);
   }
   over_keys(shape, block, scores, f.v, f.o);
 }
@@ -163,20 +133,20 @@ template <class T>
 struct ScoreRow {
   T* p;
   T* ds;  // holds dp on entry
-  Seen seen;
+  int64_t last, keys;
   T lse, along;
 };
 
 template <class T>
 void grad_of_scores(const ScoreRow<T>& row, T scale) {
-  T* __restrict p = row.p + row.seen.first;
-  T* __restrict ds = row.ds + row.seen.first;
-  for (int64_t i = 0; i < row.seen.count; ++i) {
+  T* __restrict p = row.p;
+  T* __restrict ds = row.ds;
+  for (int64_t i = 0; i <= row.last; ++i) {
     p[i] = fast_exp(scale * p[i] - row.lse);
     ds[i] = scale * p[i] * (ds[i] - row.along);
   }
-  hide_others(row.seen, row.p);
-  hide_others(row.seen, row.ds);
+  std::fill(p + row.last + 1, p + row.keys, T{0});
+  std::fill(ds + row.last + 1, ds + row.keys, T{0});
 }
 
 template <class T>
@@ -190,10 +160,11 @@ void backward_block(const Shape& shape, const Backward<T>& g, const Block& block
   against_keys(shape, block, g.q, g.k, scratch.p);
   against_keys(shape, block, g.d_o, g.v, scratch.ds);
   for (int64_t s = block.begin; s < block.end; ++s) {
-    int64_t place = shape.q(block.b, block.h, s), row = (s - block.begin) * block.keys();
+    int64_t place = shape.q(block.b, block.h, s), row = (s - block.begin) * block.end;
     grad_of_scores<T>({.p = scratch.p + row,
                        .ds = scratch.ds + row,
-                       .seen = seen_by(shape, block, s),
+                       .last = s,
+                       .keys = block.end,
                        .lse = g.lse[shape.lse(block.b, block.h) + s],
                        .along = dot(g.d_o + place, g.o + place, shape.size)},
                       static_cast<T>(shape.scale()));
@@ -203,21 +174,16 @@ void backward_block(const Shape& shape, const Backward<T>& g, const Block& block
   to_keys<T>(shape, block, {scratch.p, g.d_o, g.dv, into});
 }
 
-// All query heads of one key head, last rows first: they see every key, so they write what the others add to; with a
-// window nobody does, and all add to zeros.
+// All query heads of one key head, last rows first: they see every key, so they write what the others add to.
 template <class T>
 void backward_of_key_head(const Shape& shape, const Backward<T>& g, int64_t b, int64_t j,
                           const BackwardScratch<T>& scratch) {
   int64_t share = shape.heads / shape.kv_heads;
   int64_t last_block = (shape.positions - 1) / kBlock * kBlock;
-  if (shape.window > 0)
-    for (T* to : {g.dk, g.dv})
-      for (int64_t s = 0; s < shape.positions; ++s)
-        std::fill_n(to + shape.kv(b, j) + s * shape.kv_row(), shape.size, T{0});
   for (int64_t h = j * share; h < (j + 1) * share; ++h)
     for (int64_t begin = last_block; begin >= 0; begin -= kBlock) {
-      Into into = shape.window == 0 && h == j * share && begin == last_block ? Into::overwrite : Into::accumulate;
-      backward_block(shape, g, block_of(shape, b, h, begin), scratch, into);
+      Into into = h == j * share && begin == last_block ? Into::overwrite : Into::accumulate;
+      backward_block(shape, g, {b, h, begin, std::min(shape.positions, begin + kBlock)}, scratch, into);
     }
 }
 
@@ -230,9 +196,7 @@ template <class T>
 class HeadsInFloat {
  public:
   explicit HeadsInFloat(const Shape& all)
-      : all_(all),
-        one_{1, all.positions, all.heads / all.kv_heads, 1, all.size, all.window},
-        scores_(2 * kBlock * all.positions) {
+      : all_(all), one_{1, all.positions, all.heads / all.kv_heads, 1, all.size}, scores_(2 * kBlock * all.positions) {
     for (auto* v : {&q_, &o_, &do_, &dq_}) v->resize(all.positions * one_.q_row());
     for (auto* v : {&k_, &v_, &dk_, &dv_}) v->resize(all.positions * one_.kv_row());
   }
@@ -242,7 +206,7 @@ class HeadsInFloat {
     const Forward<float> wide{q_.data(), k_.data(), v_.data(), o_.data(), lse + all_.lse(b, j * one_.heads)};
     for (int64_t h = 0; h < one_.heads; ++h)
       for (int64_t begin = 0; begin < all_.positions; begin += kBlock)
-        forward_block(one_, wide, block_of(one_, 0, h, begin), scores_.data());
+        forward_block(one_, wide, {0, h, begin, std::min(all_.positions, begin + kBlock)}, scores_.data());
     write(o_, f.o + all_.q(b, j * one_.heads), {one_.q_row(), all_.q_row()});
   }
 
@@ -307,7 +271,7 @@ void attention_grad_of_halves(const Shape& shape, const AttentionGrad& x) {
 }  // namespace
 
 void attention(const Attention& x) {
-  Shape shape = shape_of(x.q_BSHA, x.k_BSJA, x.v_BSJA, x.window);
+  Shape shape = shape_of(x.q_BSHA, x.k_BSJA, x.v_BSJA);
   expects(x.o_BSHA.sizes() == x.q_BSHA.sizes() && x.lse_BHS.numel() == shape.batch * shape.heads * shape.positions,
           "attention: the outputs do not fit");
   by_element(x.q_BSHA, [&]<class T>(T) {
@@ -319,8 +283,8 @@ void attention(const Attention& x) {
         std::vector<T> scores(kBlock * shape.positions);
         for (int64_t bh = first; bh < last; ++bh)
           for (int64_t begin = 0; begin < shape.positions; begin += kBlock) {
-            const Block block = block_of(shape, bh / shape.heads, bh % shape.heads, begin);
-            forward_block(shape, forward, block, scores.data());
+            int64_t end = std::min(shape.positions, begin + kBlock);
+            forward_block(shape, forward, {bh / shape.heads, bh % shape.heads, begin, end}, scores.data());
           }
       });
     }
@@ -328,7 +292,7 @@ void attention(const Attention& x) {
 }
 
 void attention_grad(const AttentionGrad& x) {
-  Shape shape = shape_of(x.q_BSHA, x.k_BSJA, x.v_BSJA, x.window);
+  Shape shape = shape_of(x.q_BSHA, x.k_BSJA, x.v_BSJA);
   expects(x.dq_BSHA.sizes() == x.q_BSHA.sizes() && x.dk_BSJA.sizes() == x.k_BSJA.sizes() &&
               x.dv_BSJA.sizes() == x.k_BSJA.sizes() && x.do_BSHA.sizes() == x.q_BSHA.sizes() &&
               x.o_BSHA.sizes() == x.q_BSHA.sizes(),

@@ -1,5 +1,4 @@
-// Causal attention with grouped heads: query head h attends with key/value head h / (H/J), scale 1/sqrt(A). A position
-// sees the `window` ones that end with it; 0: all before it.
+// Causal attention with grouped heads: query head h attends with key/value head h / (H/J), scale 1/sqrt(A).
 // Query rows are taken a block at a time, so no S x S matrix is ever whole.
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -9,7 +8,6 @@ namespace plait::kernels {
 struct Attention {
   at::Tensor q_BSHA, k_BSJA, v_BSJA;
   at::Tensor o_BSHA, lse_BHS;  // written; lse is the log of each row's sum of exponentials, kept for the gradient
-  int64_t window = 0;
 };
 
 // Scratch per thread: 64 x S elements.
@@ -18,7 +16,6 @@ void attention(const Attention& forward);
 struct AttentionGrad {
   at::Tensor q_BSHA, k_BSJA, v_BSJA, o_BSHA, lse_BHS, do_BSHA;
   at::Tensor dq_BSHA, dk_BSJA, dv_BSJA;  // written
-  int64_t window = 0;
 };
 
 // Scratch per thread: 128 x S elements.

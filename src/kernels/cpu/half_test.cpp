@@ -19,7 +19,6 @@
 #include "kernels/cpu/products.h"
 #include "kernels/cpu/rope.h"
 #include "kernels/testing/oracle.h"
-#include "schedule/rotary.h"
 
 namespace plait::kernels {
 namespace {
@@ -102,7 +101,7 @@ TEST(Half, activations_round_once) {
 TEST(Half, rope_rounds_once) {
   expect_rounded_once({{real({2, 7, 3, 20}, 1)}, 1, 1, [](at::ScalarType t, const auto& in) {
                          at::Tensor y = stale({2, 7, 3, 20}, t);
-                         rope(in[0], rope_table(7, rope_frequencies(20, 1e4, {}), 1, t), Direction::inverse, y);
+                         rope(in[0], rope_table(7, 20, 1e4, t), Direction::inverse, y);
                          return std::vector{y};
                        }});
 }

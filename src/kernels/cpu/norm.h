@@ -15,19 +15,4 @@ struct RmsNormGrad {
 // Recomputes the row's scale from x: nothing is kept by the forward kernel.
 void rms_norm_grad(const RmsNormGrad& grad, double eps);
 
-// The same where a rank has a part of a token's elements: s_T, summed over the ranks, is the mean over `whole`
-// elements.
-void mean_square(const at::Tensor& x_TD, int64_t whole, const at::Tensor& s_T);
-void mean_square_grad(const at::Tensor& x_TD, const at::Tensor& ds_T, int64_t whole, const at::Tensor& dx_TD);
-
-// y = x * gain / sqrt(s + eps)
-void rms_scale(const at::Tensor& x_TD, const at::Tensor& s_T, const at::Tensor& gain_D, double eps,
-               const at::Tensor& y_TD);
-
-struct RmsScaleGrad {
-  at::Tensor x_TD, s_T, gain_D, dy_TD;
-  at::Tensor dx_TD, ds_T, dgain_D;  // written
-};
-void rms_scale_grad(const RmsScaleGrad& grad, double eps);
-
 }  // namespace plait::kernels

@@ -1,7 +1,6 @@
 #include "kernels/cpu/norm.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -41,45 +40,6 @@ TEST(RmsNorm, has_the_gradient_of_differences) {
   };
   expect_gradient(x, dx, loss);
   expect_gradient(gain, dgain, loss);
-}
-
-// Two ranks with half of each token.
-TEST(RmsNorm, of_parts_is_that_of_the_whole) {
-  const at::Tensor x = random({20, 46}, at::kDouble, 1), gain = random({46}, at::kDouble, 2),
-                   want = stale({20, 46}, at::kDouble);
-  rms_norm(x, gain, 1e-3, want);
-  at::Tensor s = at::zeros({20}, at::kDouble);
-  for (int64_t half : {0, 23}) {
-    const at::Tensor part = stale({20}, at::kDouble);
-    mean_square(x.narrow(1, half, 23).contiguous(), 46, part);
-    s.add_(part);
-  }
-  for (int64_t half : {0, 23}) {
-    const at::Tensor y = stale({20, 23}, at::kDouble);
-    rms_scale(x.narrow(1, half, 23).contiguous(), s, gain.narrow(0, half, 23), 1e-3, y);
-    expect_close(y, want.narrow(1, half, 23), 1e-14);
-  }
-}
-
-TEST(RmsNorm, of_parts_has_the_gradient_of_differences) {
-  at::Tensor x = random({5, 9}, at::kDouble, 1), s = random({5}, at::kDouble, 2).abs(),
-             gain = random({9}, at::kDouble, 3), w = random({5, 9}, at::kDouble, 4), v = random({5}, at::kDouble, 5);
-  const at::Tensor y = at::empty({5, 9}, at::kDouble), mean = at::empty({5}, at::kDouble),
-                   dx = stale({5, 9}, at::kDouble), ds = stale({5}, at::kDouble), dgain = stale({9}, at::kDouble),
-                   dx_of_mean = stale({5, 9}, at::kDouble);
-  rms_scale_grad({.x_TD = x, .s_T = s, .gain_D = gain, .dy_TD = w, .dx_TD = dx, .ds_T = ds, .dgain_D = dgain}, 1e-2);
-  const auto loss = [&] {
-    rms_scale(x, s, gain, 1e-2, y);
-    return inner(y, w);
-  };
-  expect_gradient(x, dx, loss);
-  expect_gradient(s, ds, loss);
-  expect_gradient(gain, dgain, loss);
-  mean_square_grad(x, v, 18, dx_of_mean);
-  expect_gradient(x, dx_of_mean, [&] {
-    mean_square(x, 18, mean);
-    return inner(mean, v);
-  });
 }
 
 TEST(RmsNorm, gain_gradient_has_the_same_bits_with_one_and_two_threads) {

@@ -9,18 +9,18 @@
 namespace plait::kernels {
 
 // Angles are computed in float64 and rounded once.
-RopeTable rope_table(int64_t positions, const std::vector<double>& frequencies, double amplitude,
-                     at::ScalarType dtype) {
-  const auto half = static_cast<int64_t>(frequencies.size());
+RopeTable rope_table(int64_t positions, int64_t head_size, double theta, at::ScalarType dtype) {
+  expects(head_size % 2 == 0, "rope: the size of a head is even");
+  int64_t half = head_size / 2;
   if (dtype != at::kDouble) dtype = at::kFloat;
   RopeTable table{at::empty({positions, half}, dtype), at::empty({positions, half}, dtype)};
   by_dtype(table.cos_Sa, [&]<class T>(T) {
     T *cos = out<T>(table.cos_Sa), *sin = out<T>(table.sin_Sa);
     for (int64_t a = 0; a < half; ++a) {
-      const double frequency = frequencies[static_cast<size_t>(a)];
+      double frequency = std::pow(theta, -2.0 * static_cast<double>(a) / static_cast<double>(head_size));
       for (int64_t s = 0; s < positions; ++s) {
-        cos[s * half + a] = static_cast<T>(amplitude * std::cos(static_cast<double>(s) * frequency));
-        sin[s * half + a] = static_cast<T>(amplitude * std::sin(static_cast<double>(s) * frequency));
+        cos[s * half + a] = static_cast<T>(std::cos(static_cast<double>(s) * frequency));
+        sin[s * half + a] = static_cast<T>(std::sin(static_cast<double>(s) * frequency));
       }
     }
   });

@@ -7,7 +7,6 @@
 
 #include "base/errors.h"
 #include "kernels/testing/oracle.h"
-#include "schedule/rotary.h"
 
 namespace plait::kernels {
 namespace {
@@ -34,14 +33,14 @@ TEST(Rope, turns_each_pair_of_features_by_its_angle) {
   for (at::ScalarType dtype : {at::kFloat, at::kDouble}) {
     at::Tensor x = random({2, 50, 3, 20}, dtype), y = stale({2, 50, 3, 20}, dtype);
     with_threads([&](int) {
-      rope(x, rope_table(50, rope_frequencies(20, kTheta, {}), 1, dtype), Direction::forward, y);
+      rope(x, rope_table(50, 20, kTheta, dtype), Direction::forward, y);
       expect_close(y, by_loops(x), dtype == at::kFloat ? 3e-7 : 1e-14);
     });
   }
 }
 
 TEST(Rope, inverse_is_the_transpose_and_the_way_back) {
-  RopeTable table = rope_table(9, rope_frequencies(8, kTheta, {}), 1, at::kDouble);
+  RopeTable table = rope_table(9, 8, kTheta, at::kDouble);
   at::Tensor x = random({1, 9, 2, 8}, at::kDouble, 1), w = random({1, 9, 2, 8}, at::kDouble, 2);
   at::Tensor y = stale({1, 9, 2, 8}, at::kDouble), dx = stale({1, 9, 2, 8}, at::kDouble);
   rope(x, table, Direction::forward, y);
@@ -52,7 +51,7 @@ TEST(Rope, inverse_is_the_transpose_and_the_way_back) {
 }
 
 TEST(Rope, scores_depend_on_the_distance_only) {
-  RopeTable table = rope_table(16, rope_frequencies(8, kTheta, {}), 1, at::kDouble);
+  RopeTable table = rope_table(16, 8, kTheta, at::kDouble);
   at::Tensor q = random({8}, at::kDouble, 1).expand({1, 16, 1, 8}).contiguous();
   at::Tensor k = random({8}, at::kDouble, 2).expand({1, 16, 1, 8}).contiguous();
   rope(q, table, Direction::forward, q);
@@ -60,10 +59,10 @@ TEST(Rope, scores_depend_on_the_distance_only) {
   EXPECT_NEAR(inner(q[0][7], k[0][3]), inner(q[0][12], k[0][8]), 1e-12);
 }
 
-TEST(Rope, refuses_short_tables) {
+TEST(Rope, refuses_odd_heads_and_short_tables) {
+  EXPECT_THROW(rope_table(4, 7, kTheta, at::kFloat), ContractError);
   at::Tensor x = at::empty({1, 5, 1, 8});
-  EXPECT_THROW(rope(x, rope_table(4, rope_frequencies(8, kTheta, {}), 1, at::kFloat), Direction::forward, x),
-               ContractError);
+  EXPECT_THROW(rope(x, rope_table(4, 8, kTheta, at::kFloat), Direction::forward, x), ContractError);
 }
 
 }  // namespace

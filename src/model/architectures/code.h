@@ -23,7 +23,7 @@ const ArchitectureCode& code_of(const Architecture& architecture);
 
 namespace architectures {
 
-extern const ArchitectureCode mixtral_code, qwen2_moe_code, qwen3_moe_code, olmoe_code;
+extern const ArchitectureCode mixtral_code;
 
 }  // namespace architectures
 }  // namespace plait

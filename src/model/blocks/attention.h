@@ -1,17 +1,10 @@
-// Causal attention with rotary positions, from the residual stream's norm back to it.
+// Causal attention with rotary positions: queries, keys and values by heads (column-parallel), row-parallel output.
 #pragma once
 #include "model/writer.h"
 
 namespace plait {
 
-// What architectures do beside the products. Where a bias is added; norms of queries and keys before they are rotated:
-// of each head alone, or one over all heads of a token.
-struct AttentionStyle {
-  enum class Biases { none, inputs, all } biases = Biases::none;
-  enum class HeadNorm { none, each, over_all } norm = HeadNorm::none;
-};
-
-// `normed`: [T, D] as tokens are held between blocks; the result too.
-ValueId write_attention(Writer& w, ValueId normed, int64_t layer, AttentionStyle style = {});
+// Of the norm, [T, D] as tokens are held between blocks, to what is added to the residual stream.
+ValueId write_attention(Writer& w, ValueId normed, int64_t layer);
 
 }  // namespace plait

@@ -38,7 +38,7 @@ ValueId write_feed_forward(Writer& w, ValueId normed, int64_t layer) {
 }
 
 ValueId write_shared_experts(Writer& w, ValueId normed, int64_t layer) {
-  return write_products(w, normed, layer, "mlp.shared_experts.", w.sizes.shared_ffn);
+  return write_products(w, normed, layer, "mlp.shared_experts.", w.sizes.shared_experts * w.sizes.expert_ffn);
 }
 
 }  // namespace plait

@@ -170,26 +170,7 @@ ValueId through_rows(Writer& w, const Routed& r, int64_t layer) {
 
 }  // namespace
 
-namespace {
-
-ValueId write_shared(Writer& w, ValueId normed, int64_t layer, SharedExperts shared) {
-  const ValueId y = write_shared_experts(w, normed, layer);
-  if (shared == SharedExperts::plain) return y;
-  const Parameter gate = in_layer(layer, {.name = "mlp.shared_expert_gate.weight",
-                                          .dims = {{"G", 1}, {"D", w.sizes.width}},
-                                          .over = w.tokens,
-                                          .dtype = Dtype::full,
-                                          .group = "gate"});
-  return w.b.add(TokenGate{}, {y, w.product(w.full(normed), gate, {"T", "G"}, "shared_gate")}, "shared");
-}
-
-}  // namespace
-
 MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer) {
-  return write_moe(w, normed, layer, SharedExperts::plain);
-}
-
-MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer, SharedExperts shared) {
   const ModelSizes& s = w.sizes;
   const ValueId h = to_gate(w, normed);
   Routed routed{.tokens = h,
@@ -201,7 +182,7 @@ MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer, SharedExperts share
   routed.routing.chunks = s.slots() ? 1 : s.parts();
   const ValueId y = s.slots() ? through_slots(w, routed, layer) : through_rows(w, routed, layer);
   MoeTerms moe{{from_gate(w, y)}, routed.gated.sums};
-  if (s.shared_ffn > 0) moe.terms.push_back(write_shared(w, normed, layer, shared));
+  if (s.shared_experts > 0) moe.terms.push_back(write_shared_experts(w, normed, layer));
   return moe;
 }
 

@@ -5,13 +5,11 @@
 namespace plait {
 
 // Of the norm, [T, D] as tokens are held between blocks, to what is added to the residual stream: the routed experts,
-// then the shared ones, each token by a gate of its own where they are gated.
+// then the shared ones.
 struct MoeTerms {
   std::vector<ValueId> terms;
   GateSums sums;
 };
-enum class SharedExperts { plain, gated };
-MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer, SharedExperts shared);
 MoeTerms write_moe(Writer& w, ValueId normed, int64_t layer);
 
 }  // namespace plait

@@ -16,9 +16,4 @@ ValueId write_rms_norm(Writer& w, ValueId x, const Parameter& gain) {
   return w.b.add(RmsNorm{w.sizes.norm_eps}, {x, w.parameter(gain)}, "norm");
 }
 
-ValueId write_norm_over_heads(Writer& w, ValueId x, const Parameter& gain) {
-  const ValueId mean = w.b.enter(w.b.leave(w.b.add(MeanSquare{}, {x}, "mean_square"), w.tp), w.tp);
-  return w.b.add(RmsScale{w.sizes.norm_eps}, {x, mean, w.parameter(gain)}, "norm");
-}
-
 }  // namespace plait

@@ -9,7 +9,4 @@ Parameter gain(const Writer& w, const std::string& name);
 
 ValueId write_rms_norm(Writer& w, ValueId x, const Parameter& gain);
 
-// Of x [T, N, A], whose N ranks of tp share: one mean over all of a token's elements. The gain is [N, A].
-ValueId write_norm_over_heads(Writer& w, ValueId x, const Parameter& gain);
-
 }  // namespace plait

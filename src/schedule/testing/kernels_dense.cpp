@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "base/errors.h"
-#include "schedule/rotary.h"
 #include "schedule/testing/kernels.h"
 
 namespace plait::oracle {
@@ -77,17 +76,50 @@ void compute(const Call& c, const ActivateGrad& op) {
   }
 }
 
+namespace {
+
+// 1 / sqrt(mean(x^2) + eps) of a row
+double row_scale(const Array& x, int64_t first, double eps) {
+  const int64_t d = x.shape.back();
+  double sum = 0;
+  for (int64_t i = 0; i < d; ++i) sum += x[first + i] * x[first + i];
+  return 1 / std::sqrt(sum / static_cast<double>(d) + eps);
+}
+
+}  // namespace
+
+void compute(const Call& c, const RmsNorm& op) {
+  const int64_t d = c.x(0).shape.back();
+  for (int64_t row = 0; row < c.x(0).size(); row += d) {
+    const double scale = row_scale(c.x(0), row, op.eps);
+    for (int64_t i = 0; i < d; ++i) c.y()[row + i] = c.x(0)[row + i] * scale * c.x(1)[i];
+  }
+}
+
+void compute(const Call& c, const RmsNormGrad& op) {
+  const Array &x = c.x(0), &gain = c.x(1), &dy = c.x(2);
+  const int64_t d = x.shape.back();
+  for (int64_t row = 0; row < x.size(); row += d) {
+    const double scale = row_scale(x, row, op.eps);
+    double inner = 0;
+    for (int64_t i = 0; i < d; ++i) {
+      inner += dy[row + i] * gain[i] * x[row + i];
+      c.y(1)[i] += dy[row + i] * x[row + i] * scale;
+    }
+    const double pull = inner * scale * scale * scale / static_cast<double>(d);
+    for (int64_t i = 0; i < d; ++i) c.y(0)[row + i] = dy[row + i] * gain[i] * scale - x[row + i] * pull;
+  }
+}
+
 void compute(const Call& c, const Rope& op) {
   const Array& x = c.x(0);
   const int64_t positions = x.shape[1], heads = x.shape[2], a = x.shape[3], half = a / 2;
-  const std::vector<double> frequency = rope_frequencies(a, op.theta, op.scaling);
-  const double amplitude = rope_amplitude(op.scaling);
   for (int64_t row = 0; row < x.size() / a; ++row) {
     const auto position = static_cast<double>(row / heads % positions);
     for (int64_t i = 0; i < half; ++i) {
-      const double angle = position * frequency[static_cast<size_t>(i)];
-      const double cosine = amplitude * std::cos(angle),
-                   sine = amplitude * std::sin(op.direction == Direction::forward ? angle : -angle);
+      const double angle = position * std::pow(op.theta, -2.0 * static_cast<double>(i) / static_cast<double>(a));
+      const double cosine = std::cos(angle),
+                   sine = op.direction == Direction::forward ? std::sin(angle) : -std::sin(angle);
       const double low = x[row * a + i], high = x[row * a + half + i];
       c.y()[row * a + i] = low * cosine - high * sine;
       c.y()[row * a + half + i] = high * cosine + low * sine;
@@ -118,19 +150,12 @@ struct Heads {
 
 }  // namespace
 
-namespace {
-
-// The first position that position s sees.
-int64_t first_seen(int64_t s, int64_t window) { return window > 0 ? std::max<int64_t>(0, s - window + 1) : 0; }
-
-}  // namespace
-
-void compute(const Call& c, const Attention& op) {
+void compute(const Call& c, const Attention&) {
   const Heads n(c);
   n.each_row([&](int64_t b, int64_t h, int64_t s) {
     const int64_t q = n.q(b, s, h);
     double sum = 0;
-    for (int64_t t = first_seen(s, op.window); t <= s; ++t) {
+    for (int64_t t = 0; t <= s; ++t) {
       const double e = std::exp(n.score(c, q, n.kv(b, t, h)));
       sum += e;
       for (int64_t a = 0; a < n.A; ++a) c.y(0)[q + a] += e * c.x(2)[n.kv(b, t, h) + a];
@@ -140,13 +165,13 @@ void compute(const Call& c, const Attention& op) {
   });
 }
 
-void compute(const Call& c, const AttentionGrad& op) {
+void compute(const Call& c, const AttentionGrad&) {
   const Heads n(c);
   const Array &o = c.x(3), &lse = c.x(4), &dout = c.x(5);
   const double scale = 1 / std::sqrt(static_cast<double>(n.A));
   n.each_row([&](int64_t b, int64_t h, int64_t s) {
     const int64_t q = n.q(b, s, h);
-    for (int64_t t = first_seen(s, op.window); t <= s; ++t) {
+    for (int64_t t = 0; t <= s; ++t) {
       const int64_t kv = n.kv(b, t, h);
       const double p = std::exp(n.score(c, q, kv) - lse[(b * n.H + h) * n.S + s]);
       double dp = 0;
@@ -171,7 +196,7 @@ void compute(const Call& c, const ClipFactor& op) {
 }
 
 void compute(const Call& c, const AdamW& op) {
-  const double factor = c.x(4)[0], lr = op.lr_factor * c.x(5)[0], step = c.x(6)[0];
+  const double factor = c.x(4)[0], lr = c.x(5)[0], step = c.x(6)[0];
   for (int64_t i = 0; i < c.y().size(); ++i) {
     const double g = factor * c.x(1)[i];
     const double m = op.beta1 * c.x(2)[i] + (1 - op.beta1) * g, v = op.beta2 * c.x(3)[i] + (1 - op.beta2) * g * g;
@@ -184,7 +209,7 @@ void compute(const Call& c, const AdamW& op) {
 
 void compute(const Call& c, const Sgd& op) {
   for (int64_t i = 0; i < c.y().size(); ++i)
-    c.y()[i] = c.x(0)[i] - op.lr_factor * c.x(3)[0] * (c.x(2)[0] * c.x(1)[i] + op.weight_decay * c.x(0)[i]);
+    c.y()[i] = c.x(0)[i] - c.x(3)[0] * (c.x(2)[0] * c.x(1)[i] + op.weight_decay * c.x(0)[i]);
 }
 
 }  // namespace plait::oracle
